@@ -26,10 +26,11 @@
 #include <unistd.h>
 
 enum { PROTOCOL = 1, MEMORY_FD = 3, LIFELINE_FD = 4 };
-enum call { RESET = 1, STEP = 2 };
+enum call { RESET = 1, STEP = 2, RENDER = 3 };
 enum end { GOES_ON = 0, TERMINATED = 1, TRUNCATED = 2 };
 enum action { LEFT, RIGHT, ACTIONS };
 enum { OBS_LEN = 2 };
+enum { FRAME_BYTES = 1 << 24, CELL = 16 /* pixels */ };
 
 /* `env` and `call` tell the parent where this process hung or died. They are volatile so that the compiler cannot put
  * off writing them until that has happened. */
@@ -37,7 +38,7 @@ struct header {
     char magic[4];
     uint32_t protocol, n_envs, n_agents;
     volatile uint32_t env, call;
-    uint32_t message_bytes, unused[9];
+    uint32_t message_bytes, frame_width, frame_height, frame_fps, keep_last, unused[5];
     char message[65472];
 };
 _Static_assert(offsetof(struct header, message) == 64 && sizeof(struct header) == 65536, "the header of PROTOCOL.md");
@@ -51,7 +52,7 @@ struct episode {
 struct child {
     /* What the parent's first line says. */
     uint32_t n_envs, length, max_episode_steps;
-    bool autoreset;
+    bool autoreset, renders;
     char lie[16];
     /* One for each environment. */
     struct episode *episodes;
@@ -61,10 +62,10 @@ struct child {
     uint32_t *actions;
     float (*observations)[OBS_LEN], (*final_observations)[OBS_LEN];
     double *rewards;
-    uint8_t *ends, *asked, (*masks)[ACTIONS];
+    uint8_t *ends, *asked, (*masks)[ACTIONS], *frame;
 };
 
-enum moment { FIRST_LINE, SECOND_LINE, RESET_ANSWER, STEP_ANSWER, CLOSE };
+enum moment { FIRST_LINE, SECOND_LINE, RESET_ANSWER, STEP_ANSWER, FRAME_ANSWER, CLOSE };
 static const char *misbehave(struct child *c, enum moment moment, const char *honest);
 
 /* ---- The environment ---- */
@@ -89,6 +90,29 @@ static void begin(struct child *c, uint32_t env) {
     c->header->call = RESET;
     c->episodes[env] = (struct episode){.position = c->seeds[env] % 3};
     show(c, env);
+}
+
+/* Draws the corridor in white, the walker in black and the door in red. Returns whether that could be done; if not, the
+ * header says why. */
+static bool draw(struct child *c, uint32_t env) {
+    uint32_t width = (c->length + 1) * CELL, walker = c->episodes[env].position;
+    c->header->env = env;
+    c->header->call = RENDER;
+    if (width > FRAME_BYTES / 3 / CELL) {
+        c->header->message_bytes = (uint32_t)sprintf(c->header->message,
+            "a corridor of length %" PRIu32 " is too long to be drawn", c->length);
+        return false;
+    }
+    for (uint32_t pixel = 0; pixel < width * CELL; pixel++) {
+        uint32_t cell = pixel % width / CELL;
+        uint8_t *rgb = c->frame + 3 * pixel;
+        rgb[0] = cell == walker ? 0 : 255;
+        rgb[1] = rgb[2] = cell == walker || cell == c->length ? 0 : 255;
+    }
+    c->header->frame_width = width;
+    c->header->frame_height = CELL;
+    c->header->frame_fps = 5;
+    return true;
 }
 
 /* Returns whether the step could be taken; if not, the header says why. */
@@ -120,6 +144,8 @@ static bool step(struct child *c, uint32_t env) {
     episode->over = c->ends[env] != GOES_ON;
     if (episode->over && c->autoreset) {
         observe(episode, c->final_observations[env]);
+        if (c->header->keep_last == env + 1 && !draw(c, env))
+            return false;
         begin(c, env);
     } else {
         show(c, env);
@@ -185,12 +211,16 @@ static void read_first_line(struct child *c) {
         fail("the first line is not as PROTOCOL.md has it: correct the parent");
     c->autoreset = strcmp(autoreset, "true") == 0;
 
-    const char *config = line + config_at;
+    const char *config = line + config_at, *render = "},\"render\":true}\n";
+    size_t config_bytes = strlen(config), render_bytes = strlen(render);
+    c->renders = config_bytes > render_bytes && strcmp(config + config_bytes - render_bytes, render) == 0;
     c->length = number(config, "\"length\":", 3, 5);
     c->max_episode_steps = number(config, "\"max_episode_steps\":", 1, 20);
     const char *lie = strstr(config, "\"lie\":");
     if (lie != NULL && sscanf(lie, "\"lie\":\"%15[a-z]", c->lie) != 1)
         fail("lie must be one of the words at the end of corridor.c: correct the config");
+    if (strcmp(c->lie, "together") == 0)
+        c->renders = false;
 }
 
 /* Has the kernel end this process group when the parent dies, even if an environment hangs then. */
@@ -210,8 +240,8 @@ static void introduce(struct child *c) {
         "{\"protocol\":%d,\"name\":\"Corridor\",\"max_episode_steps\":%" PRIu32 ",\"agents\":[{\"name\":\"agent\","
         "\"observation\":{\"box\":{\"low\":[0.0,0.0],\"high\":[%" PRIu32 ".0,\"inf\"],\"shape\":[%d],"
         "\"dtype\":\"f32\"}},"
-        "\"action\":{\"discrete\":{\"n\":%d}},\"action_mask\":true}],\"one_by_one\":true}\n",
-        PROTOCOL, c->max_episode_steps, c->length, OBS_LEN, ACTIONS);
+        "\"action\":{\"discrete\":{\"n\":%d}},\"action_mask\":true}],\"one_by_one\":true%s}\n",
+        PROTOCOL, c->max_episode_steps, c->length, OBS_LEN, ACTIONS, c->renders ? ",\"render\":true" : "");
     say(misbehave(c, FIRST_LINE, line));
 }
 
@@ -236,6 +266,8 @@ static size_t lay_out(struct child *c, uintptr_t base) {
     if (!c->autoreset)
         c->asked = section(&at, c->n_envs, sizeof *c->asked);
     c->masks = section(&at, c->n_envs, sizeof *c->masks);
+    if (c->renders)
+        c->frame = section(&at, 1, FRAME_BYTES);
     return at - base;
 }
 
@@ -289,7 +321,11 @@ int main(void) {
     map_memory(&c);
 
     int order;
-    while ((order = getchar()) == 'r' || order == 's' || order == 'R' || order == 'S') {
+    while ((order = getchar()) == 'r' || order == 's' || order == 'R' || order == 'S' || (order == 'p' && c.renders)) {
+        if (order == 'p') {
+            say(misbehave(&c, FRAME_ANSWER, draw(&c, c.header->env) ? "k" : "e"));
+            continue;
+        }
         bool is_for_one = order == 'R' || order == 'S';
         uint32_t first = is_for_one ? c.header->env : 0, end = is_for_one ? first + 1 : c.n_envs;
         say(order == 'r' || order == 'R' ? misbehave(&c, RESET_ANSWER, reset_from(&c, first, end))
@@ -352,6 +388,8 @@ static const char *misbehave(struct child *c, enum moment moment, const char *ho
     if (LIES(STEP_ANSWER, "late") || LIES(STEP_ANSWER, "mute")) sleep(100);
     if (LIES(STEP_ANSWER, "busy")) /* two milliseconds of processor time, however long they take */
         for (clock_t until = clock() + CLOCKS_PER_SEC / 500; clock() < until;);
+    if (LIES(FRAME_ANSWER, "huge")) c->header->frame_width = c->header->frame_height = 100000;
+    if (LIES(FRAME_ANSWER, "blank")) c->header->frame_width = c->header->frame_height = 0; /* it may have no frame */
     if (LIES(CLOSE, "slow")) {
         usleep(800000); /* longer than the threads of a run are waited for */
         fputs("closed\n", stderr);

@@ -4,7 +4,7 @@ It runs other people's code, which prints, hangs and dies. So before anything of
 moved out of its reach, standard output goes where standard error goes, and the lifeline is armed.
 
 What the child holds is a *group*: a `GymnasiumGroup`, an `AtariVectorGroup` or a `PettingZooGroup`. Each has `agents`,
-`max_episode_steps`, `one_by_one`, `close()`, and `orders(memory)`, which gives a function for each order.
+`max_episode_steps`, `one_by_one`, `renders`, `close()`, and `orders(memory)`, which gives a function for each order.
 
 Whatever depends on a space is decided before the first step: each row of the memory gets a function that writes an
 observation into it or reads an action from it. The loop over environments asks about no type.
@@ -32,13 +32,15 @@ import traceback
 PROTOCOL = 1
 MEMORY_FD, LIFELINE_FD = 3, 4
 HEADER_BYTES = 65_536
+FRAME_BYTES = 1 << 24
 MESSAGE_AT, MESSAGE_BYTES = 64, 65_472
 LINE_BYTES = 64 << 20
 # For how long a child looks for its next order before it sleeps.
 AWAKE_NS = 200_000
 # Where in the header, counted in u32, and what is written there.
 VERSION_AT, ENVS_AT, AGENTS_AT, ENV_AT, CALL_AT, MESSAGE_LEN_AT = 1, 2, 3, 4, 5, 6
-RESET, STEP = 1, 2
+WIDTH_AT, HEIGHT_AT, FPS_AT, KEEP_LAST_AT = 7, 8, 9, 10
+RESET, STEP, RENDER = 1, 2, 3
 GOES_ON, TERMINATED, TRUNCATED = 0, 1, 2
 
 
@@ -57,17 +59,18 @@ def main():
     faulthandler.enable()
     sys.stdout.reconfigure(line_buffering=True)
     try:
-        envs, autoreset, config = read_greeting(parent.hear())
+        envs, autoreset, config, render = read_greeting(parent.hear())
         import_packages()
-        group = make_group(envs, autoreset, config)
+        group = make_group(envs, autoreset, config, render)
         parent.say(
             protocol=PROTOCOL,
             name=group.name,
             max_episode_steps=group.max_episode_steps,
             agents=[agent.described() for agent in group.agents],
             one_by_one=group.one_by_one,
+            render=group.renders,
         )
-        memory = Memory(envs, group.agents, autoreset)
+        memory = Memory(envs, group.agents, autoreset, group.renders)
         memory.map(parent.hear())
         orders = group.orders(memory)
         parent.say(shared_bytes=memory.bytes)
@@ -179,14 +182,14 @@ def arm_lifeline():
 
 
 def read_greeting(greeting):
-    """How many environments, whether they begin anew by themselves, and what they are."""
+    """How many environments, whether they begin anew by themselves, what they are, and whether frames are wanted."""
     if not isinstance(greeting, dict) or greeting.get("protocol") != PROTOCOL:
         begun = json.dumps(greeting)[:80]
         raise Refusal(f"this child speaks protocol {PROTOCOL}, its parent says {begun}: both have to be of one release")
     envs, autoreset, config = (greeting.get(field) for field in ("envs", "autoreset", "config"))
     if type(envs) is not int or envs < 1 or type(autoreset) is not bool or not isinstance(config, dict):
         raise Refusal("the parent's first line needs `envs` from 1, `autoreset` as true or false, an object `config`")
-    return envs, autoreset, config
+    return envs, autoreset, config, greeting.get("render") is True
 
 
 # ---- What went wrong ------------------------------------------------------------------------------------------------
@@ -267,7 +270,7 @@ def import_packages():
 class Memory:
     """The shared memory. Its sections become attributes of whom they belong to; their rows are environments."""
 
-    def __init__(self, envs, agents, autoreset):
+    def __init__(self, envs, agents, autoreset, renders):
         self.envs, self.agents = envs, len(agents)
         self.sections, self.bytes = [], HEADER_BYTES
         self.add(self, "seeds", "u8")
@@ -283,6 +286,9 @@ class Memory:
                 self.add(agent, "asked", "u1")
             if agent.choices is not None:
                 self.add(agent, "masks", "u1", agent.choices)
+        if renders:
+            self.sections.append((self, "frame", "u1", None, FRAME_BYTES, self.bytes))
+            self.bytes += FRAME_BYTES
 
     def add(self, owner, name, dtype, length=None):
         """A section with rows of `length` numbers, or of a single one."""
@@ -307,6 +313,21 @@ class Memory:
             section = np.frombuffer(memory, dtype, numbers, at)
             # A memory view reads and writes a single number several times as fast as an array does.
             setattr(owner, name, memoryview(section) if length is None else section.reshape(self.envs, length))
+
+    def show(self, frame, fps):
+        """Leaves a frame where the parent looks for it; None if there is none."""
+        width = height = 0
+        if frame is not None:
+            frame = np.asarray(frame)
+            if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != "u1" or not frame.size:
+                raise Refusal(
+                    f"`render` gave {frame.dtype} of shape {frame.shape}, expected uint8 of shape (height, width, 3)"
+                )
+            height, width, _ = frame.shape
+            if frame.size > FRAME_BYTES:
+                raise Refusal(f"a frame has {width} × {height} pixels: draw smaller, at most {FRAME_BYTES // 3} pixels")
+            np.asarray(self.frame)[: frame.size] = frame.ravel()
+        self.header[WIDTH_AT], self.header[HEIGHT_AT], self.header[FPS_AT] = width, height, fps
 
     def report(self, message):
         """Leaves the message where the parent looks for it. Of a long one the end says most."""

@@ -8,7 +8,7 @@ import functools
 import operator
 import sys
 
-def make_group(envs, autoreset, config):
+def make_group(envs, autoreset, config, render):
     kind = config.get("kind")
     if kind not in KINDS:
         raise Refusal(f"`kind` of the configuration is {kind!r}, expected {', '.join(KINDS)}")
@@ -19,7 +19,7 @@ def make_group(envs, autoreset, config):
         raise Refusal(f"a configuration of kind {kind} has {expected}; missing or too much here: {wrong}")
     name = next(config[key] for key in ("id", "game", "module") if key in config)
     try:
-        made = group(envs, autoreset, config)
+        made = group(envs, autoreset, config, render)
     except BaseException as error:
         raise Refusal(f"{name}: {why_not_made(error)}") from None
     if "cv2" in sys.modules:
@@ -81,10 +81,14 @@ def is_game_without_chance(env):
 class GymnasiumGroup:
     """Environments that `gymnasium.make` makes."""
 
-    def __init__(self, envs, autoreset, config):
+    def __init__(self, envs, autoreset, config, render):
         self.autoreset = autoreset
+        if render and "render_mode" not in config["kwargs"] and self.can_draw(config):
+            config = {**config, "kwargs": {**config["kwargs"], "render_mode": "rgb_array"}}
         self.envs = [self.make(config) for _ in range(envs)]
         env = self.envs[0]
+        self.renders = render and env.render_mode == "rgb_array"
+        self.fps = round(env.metadata.get("render_fps") or 0)
         self.agents = [Agent("agent", env.observation_space, env.action_space, config["action_mask"])]
         limit = env.spec.max_episode_steps if env.spec else None
         self.max_episode_steps = None if limit is None else operator.index(limit)
@@ -99,6 +103,14 @@ class GymnasiumGroup:
         limit = config["max_episode_steps"]
         env = gymnasium.make(name, max_episode_steps=limit, disable_env_checker=True, **config["kwargs"])
         return wrapped(without_order_enforcing(env), config["wrappers"])
+
+    def can_draw(self, config):
+        """Whether there is a mode for frames. Only an environment itself knows, so one is made to ask it."""
+        env = self.make(config)
+        try:
+            return "rgb_array" in (env.metadata.get("render_modes") or ())
+        finally:
+            env.close()
 
     def close(self):
         # Every environment is closed, even if another one's close raises.
@@ -141,6 +153,8 @@ class GymnasiumGroup:
                     ends[index] = TERMINATED if terminated else TRUNCATED
                     show_final(observation)
                     if autoreset:
+                        if header[KEEP_LAST_AT] == index + 1:
+                            draw()
                         begin(lane)
                         header[CALL_AT] = STEP
                     else:
@@ -151,10 +165,15 @@ class GymnasiumGroup:
                 if show_mask is not None:
                     show_mask(info)
 
+        def draw():
+            header[CALL_AT] = RENDER
+            memory.show(self.envs[header[ENV_AT]].render(), self.fps)
+
         def for_one(order):
             return lambda: order([lanes[header[ENV_AT]]])
 
-        return {b"r": reset, b"s": step, b"R": for_one(reset), b"S": for_one(step)}
+        drawing = {b"p": draw} if self.renders else {}
+        return {b"r": reset, b"s": step, b"R": for_one(reset), b"S": for_one(step), **drawing}
 
     def lane(self, index, env):
         """What the loop needs of one environment, so that it has to look for nothing."""
@@ -185,10 +204,12 @@ class AtariVectorGroup:
     are taken modulo that number, which stands for 0.
 
     *Errors* are said to be of environment 0, for ALE does not say whose they are.
+
+    *Frames* are the newest image that a policy observes: ALE's vector environment gives no other.
     """
 
-    def __init__(self, envs, autoreset, config):
-        kwargs = config["kwargs"]
+    def __init__(self, envs, autoreset, config, render):
+        self.renders, kwargs = render, config["kwargs"]
         mode = kwargs.get("autoreset_mode", "SameStep")
         if envs > 1 and not autoreset:
             raise Refusal("ALE steps all games of a vector or none, so without autoreset there can only be one")
@@ -204,6 +225,7 @@ class AtariVectorGroup:
         # Counted in frames of steps, without those before the first one; looked at after each frame.
         frames, frames_per_step = kwargs.get("max_num_frames_per_episode", 108_000), kwargs.get("frameskip", 4)
         self.max_episode_steps = -(-frames // frames_per_step)
+        self.fps = max(1, round(60 / frames_per_step))
         # An episode that ALE began by itself has no seed to begin it with again.
         self.one_by_one = envs == 1 and self.seeds_each
 
@@ -240,16 +262,28 @@ class AtariVectorGroup:
                 asked[:] = ~over
             elif over.any():
                 final_observations[over] = (observations if self.seeds_each else info["final_obs"])[over]
+                kept = header[KEEP_LAST_AT]
+                if kept and over[kept - 1]:
+                    show(final_observations[kept - 1])
                 if self.seeds_each:
                     begin(over)
 
-        return {b"r": reset, b"s": step, b"R": reset, b"S": step}
+        def show(images):
+            newest = images[-1]
+            memory.show(newest if newest.ndim == 3 else np.repeat(newest[..., None], 3, 2), self.fps)
+
+        def draw():
+            header[CALL_AT] = RENDER
+            show(observations[header[ENV_AT]])
+
+        drawing = {b"p": draw} if self.renders else {}
+        return {b"r": reset, b"s": step, b"R": reset, b"S": step, **drawing}
 
 
 class PettingZooGroup:
     """One parallel environment of PettingZoo. Whoever is in its `agents` acts next, unless it has ended."""
 
-    def __init__(self, envs, autoreset, config):
+    def __init__(self, envs, autoreset, config, render):
         if envs != 1 or autoreset:
             raise Refusal(
                 "it has several agents, and was asked for where there is to be one: run it with `TrainerBuilder::multi_agent_env`"
@@ -258,7 +292,7 @@ class PettingZooGroup:
         self.env = wrapped(make(**config["kwargs"]), config["wrappers"])
         self.has_mask, self.max_episode_steps = config["action_mask"], config["max_episode_steps"]
         self.agents = [self.agent(key) for key in self.env.possible_agents]
-        self.one_by_one = False
+        self.one_by_one = self.renders = False
 
     def agent(self, key):
         space = self.env.observation_space(key)

@@ -28,7 +28,12 @@ impl ProcessEnvs {
     /// # Errors
     /// Why it cannot be made.
     pub fn env(&self) -> Result<ProcessEnv, ProcessError> {
-        ProcessEnv::start(self)
+        ProcessEnv::start(self, false)
+    }
+
+    /// As [`env`](Self::env), of an environment that [`Env::render`](pronk_rollout::Env::render) draws.
+    pub fn env_to_render(&self) -> Result<ProcessEnv, ProcessError> {
+        ProcessEnv::start(self, true)
     }
 }
 
@@ -39,7 +44,16 @@ impl EnvFactory for ProcessEnvs {
         n_envs: usize,
         monitor: &CallMonitor,
     ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
-        Ok(Box::new(ProcessVectorEnv::start(self, context, n_envs, monitor)?))
+        Ok(Box::new(ProcessVectorEnv::start(self, context, n_envs, false, monitor)?))
+    }
+
+    fn make_vector_to_render(
+        &self,
+        context: &VectorContext,
+        n_envs: usize,
+        monitor: &CallMonitor,
+    ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+        Ok(Box::new(ProcessVectorEnv::start(self, context, n_envs, true, monitor)?))
     }
 }
 

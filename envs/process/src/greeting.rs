@@ -15,6 +15,9 @@ pub(crate) struct Greeting<'a> {
     pub(crate) envs: usize,
     pub(crate) autoreset: bool,
     pub(crate) config: &'a Map<String, Value>,
+    /// Left out if not, and last, for programs that know nothing of it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) render: bool,
 }
 
 /// The second line of either side.
@@ -35,6 +38,8 @@ struct Hello {
     agents: Vec<Agent>,
     #[serde(default)]
     one_by_one: bool,
+    #[serde(default)]
+    render: bool,
 }
 
 /// What the child's first line says.
@@ -43,6 +48,8 @@ pub(crate) struct Introduction {
     pub(crate) spec: MultiAgentSpec,
     /// Whether it obeys orders for one environment alone.
     pub(crate) one_by_one: bool,
+    /// Whether it obeys orders to draw.
+    pub(crate) renders: bool,
 }
 
 #[derive(Deserialize)]
@@ -82,7 +89,7 @@ pub(crate) fn hello(line: &[u8]) -> Result<Introduction, BadLine> {
         max_episode_steps: hello.max_episode_steps,
     };
     spec.check().map_err(|error| BadLine::Broken(format!("its first line: {error}")))?;
-    Ok(Introduction { spec, one_by_one: hello.one_by_one })
+    Ok(Introduction { spec, one_by_one: hello.one_by_one, renders: hello.render })
 }
 
 /// Checks the child's second line: the size of the memory.
@@ -138,11 +145,21 @@ mod tests {
 
     #[test]
     fn a_first_line_says_what_the_environments_are() {
-        let Introduction { spec, one_by_one } = hello(line(AGENT).as_bytes()).unwrap();
-        assert!(!one_by_one);
+        let Introduction { spec, one_by_one, renders } = hello(line(AGENT).as_bytes()).unwrap();
+        assert!(!one_by_one && !renders);
         assert_eq!((spec.name.as_str(), spec.max_episode_steps, spec.agents.len()), ("Corridor", None, 1));
         let observation = Space::boxed(vec![0.0, f32::NEG_INFINITY], vec![1.0, f32::INFINITY], vec![2]).unwrap();
         assert_eq!(spec.agents[0].observation, observation);
+    }
+
+    #[test]
+    fn programs_are_told_of_frames_only_where_some_will_be_asked_for() {
+        let greeting = |render| {
+            let config = &Map::new();
+            serde_json::to_string(&Greeting { protocol: PROTOCOL, envs: 2, autoreset: true, config, render }).unwrap()
+        };
+        assert_eq!(greeting(false), r#"{"protocol":1,"envs":2,"autoreset":true,"config":{}}"#);
+        assert_eq!(greeting(true), r#"{"protocol":1,"envs":2,"autoreset":true,"config":{},"render":true}"#);
     }
 
     #[test]

@@ -4,42 +4,15 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use pronk_policy::ObsDtype;
-use pronk_rollout::{ActionRef, AgentSpec, CallMonitor, End, EnvError, EnvSpec, MultiAgentSpec, ObsMut};
+use pronk_rollout::{ActionRef, AgentSpec, CallMonitor, End, EnvError, EnvSpec, Frame, MultiAgentSpec, ObsMut};
 
 use crate::child::{Child, Deadline, GRACE};
 use crate::error::ProcessError;
 use crate::greeting::{self, BadLine, Greeting, Introduction, PROTOCOL, Size};
-use crate::layout::{Layout, MAGIC, header, mask_len};
+use crate::layout::{FRAME_BYTES, Layout, MAGIC, header, mask_len};
 use crate::memory::{Memory, Unmapped};
+use crate::order::Order;
 use crate::settings::ProcessEnvs;
-
-/// An order to a group, or to one environment of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// The values are those of the header.
-    Reset = 1,
-    Step = 2,
-}
-
-impl Order {
-    fn byte(self, only: Option<usize>) -> u8 {
-        match (self, only) {
-            (Order::Reset, None) => b'r',
-            (Order::Reset, Some(_)) => b'R',
-            (Order::Step, None) => b's',
-            (Order::Step, Some(_)) => b'S',
-        }
-    }
-
-    /// The deadline of an order given now.
-    pub(crate) fn deadline(self, envs: &ProcessEnvs) -> Deadline {
-        let doing = match self {
-            Order::Reset => "its environments were reset",
-            Order::Step => "its environments took a step",
-        };
-        Deadline { doing, since: Instant::now(), limit: envs.step_timeout, setting: "step_timeout" }
-    }
-}
 
 /// A process that is making its environments. Several can do so in parallel.
 pub(crate) struct Starting {
@@ -52,13 +25,22 @@ pub(crate) struct Starting {
     deadline: Deadline,
 }
 
+/// What a process is started for.
+#[derive(Clone, Copy)]
+pub(crate) struct Purpose {
+    /// Whether an environment whose episode ends begins the next one within the same step.
+    pub(crate) autoreset: bool,
+    /// Whether frames will be asked for.
+    pub(crate) render: bool,
+}
+
 impl Starting {
     /// `first_env` is the index of its first environment within the worker.
     pub(crate) fn begin(
         envs: &ProcessEnvs,
         first_env: usize,
         n_envs: usize,
-        autoreset: bool,
+        Purpose { autoreset, render }: Purpose,
         monitor: &CallMonitor,
     ) -> Result<Self, ProcessError> {
         let deadline = Deadline {
@@ -73,7 +55,7 @@ impl Starting {
             source,
         })?;
         let mut child = Child::start(&envs.program, theirs, envs.output, monitor.time())?;
-        let greeting = Greeting { protocol: PROTOCOL, envs: n_envs, autoreset, config: &envs.program.config };
+        let greeting = Greeting { protocol: PROTOCOL, envs: n_envs, autoreset, config: &envs.program.config, render };
         child.say(&line(&greeting), &deadline)?;
         Ok(Self { child, memory, first_env, n_envs, autoreset, close_timeout: envs.close_timeout, deadline })
     }
@@ -87,11 +69,11 @@ impl Starting {
         let Self { mut child, memory, first_env, n_envs, autoreset, close_timeout, deadline } = self;
         let line_of_theirs = child.line(&deadline)?;
         let introduction = greeting::hello(&line_of_theirs).map_err(|bad| not_understood(&mut child, bad))?;
-        let Introduction { spec, one_by_one } = introduction;
+        let Introduction { spec, one_by_one, renders } = introduction;
         if autoreset && spec.agents.len() != 1 {
             return Err(child.broke(not_one(&spec)));
         }
-        let Some(layout) = Layout::of(&spec.agents, n_envs, autoreset) else {
+        let Some(layout) = Layout::of(&spec.agents, n_envs, autoreset, renders) else {
             return Err(child.broke(format!("no memory holds {n_envs} environments of {spec}")));
         };
         let memory = memory.map(layout.bytes).map_err(|error| child.cannot("map the shared memory", error))?;
@@ -104,7 +86,7 @@ impl Starting {
         let line_of_theirs = child.line(&deadline)?;
         greeting::agreed(&line_of_theirs, layout.bytes).map_err(|bad| not_understood(&mut child, bad))?;
         child.is_ready(close_timeout);
-        Ok(Group { child, memory, layout, spec, one_by_one, first_env, n_envs })
+        Ok(Group { child, memory, layout, spec, one_by_one, renders, first_env, n_envs })
     }
 }
 
@@ -133,6 +115,7 @@ pub(crate) struct Group {
     layout: Layout,
     spec: MultiAgentSpec,
     one_by_one: bool,
+    renders: bool,
     first_env: usize,
     n_envs: usize,
 }
@@ -141,8 +124,8 @@ pub(crate) struct Group {
 pub(crate) struct Failed {
     /// The environment, or the first if unknown.
     pub(crate) env: usize,
-    /// Whether it failed in a reset.
-    pub(crate) resetting: bool,
+    /// What it was doing, such as a reset within a step.
+    pub(crate) call: Order,
     pub(crate) error: ProcessError,
 }
 
@@ -154,6 +137,11 @@ impl Group {
     /// Whether an order can be for one environment alone.
     pub(crate) fn one_by_one(&self) -> bool {
         self.one_by_one
+    }
+
+    /// Whether its environments can be drawn.
+    pub(crate) fn renders(&self) -> bool {
+        self.renders
     }
 
     /// The index of its first environment within the worker.
@@ -175,6 +163,34 @@ impl Group {
         // Written, so that a failure is not attributed to the child's previous call.
         self.memory.write(header::ENV, &[only.unwrap_or(0) as u32, order as u32]);
         self.child.order(order.byte(only), deadline).map_err(|error| self.failed(order, error))
+    }
+
+    /// Has the child draw from now on the state in which each episode of an environment ends.
+    pub(crate) fn keep_last_frames(&self, env: usize) {
+        self.memory.write(header::KEEP_LAST, &[env as u32 + 1]);
+    }
+
+    /// Reads the frame that the child drew last; `None` if the environment drew none.
+    pub(crate) fn frame(&mut self, env: usize) -> Result<Option<Frame>, Failed> {
+        let mut told = [0u32; 3];
+        self.memory.read(header::FRAME, &mut told);
+        let [width, height, fps] = told;
+        if (width, height) == (0, 0) {
+            return Ok(None);
+        }
+        let bytes = u64::from(width) * u64::from(height) * 3;
+        if bytes > FRAME_BYTES as u64 {
+            let text =
+                format!("it drew {width} × {height} pixels, {bytes} bytes, and a frame has {FRAME_BYTES} at most");
+            return Err(self.broke(env, Order::Render, text));
+        }
+        let mut rgb = vec![0; bytes as usize];
+        self.memory.read(self.layout.frame, &mut rgb);
+        let fps = if fps == 0 { Frame::DEFAULT_FPS } else { fps.try_into().unwrap_or(u16::MAX) };
+        match Frame::new(width, height, rgb) {
+            Ok(frame) => Ok(Some(frame.with_fps(fps))),
+            Err(error) => Err(self.broke(env, Order::Render, error.to_string())),
+        }
     }
 
     /// Waits for the child's answer, output or end.
@@ -233,7 +249,10 @@ impl Group {
                 0 => End::No,
                 1 => End::Terminated,
                 2 => End::Truncated,
-                other => return Err(self.broke(env, format!("it wrote {other} where an end was due: 0, 1 or 2"))),
+                other => {
+                    let text = format!("it wrote {other} where an end was due: 0, 1 or 2");
+                    return Err(self.broke(env, Order::Step, text));
+                }
             };
         }
         Ok(())
@@ -302,15 +321,19 @@ impl Group {
     }
 
     #[cold]
-    fn broke(&mut self, env: usize, what: String) -> Failed {
-        Failed { env, resetting: false, error: self.child.broke(what) }
+    fn broke(&mut self, env: usize, call: Order, what: String) -> Failed {
+        Failed { env, call, error: self.child.broke(what) }
     }
 
     #[cold]
     fn failed(&self, order: Order, error: ProcessError) -> Failed {
         let env = self.memory.get::<u32>(header::ENV) as usize;
-        let resetting = order == Order::Reset || self.memory.get::<u32>(header::CALL) == Order::Reset as u32;
-        Failed { env: if env < self.n_envs { env } else { 0 }, resetting, error }
+        let call = match self.memory.get::<u32>(header::CALL) {
+            1 if order == Order::Step => Order::Reset,
+            3 if order == Order::Step => Order::Render,
+            _ => order,
+        };
+        Failed { env: if env < self.n_envs { env } else { 0 }, call, error }
     }
 }
 

@@ -15,12 +15,17 @@ pub(crate) mod header {
     pub(crate) const ENV: usize = 16;
     pub(crate) const CALL: usize = 20;
     pub(crate) const MESSAGE_LEN: usize = 24;
+    pub(crate) const FRAME: usize = 28;
+    pub(crate) const KEEP_LAST: usize = 40;
     pub(crate) const MESSAGE: usize = 64;
     pub(crate) const END: usize = 65_536;
 }
 
 /// Alignment of sections: a cache line.
 const ALIGN: usize = 64;
+
+/// Bytes of the longest frame. Memory that no frame is written to is never allocated.
+pub(crate) const FRAME_BYTES: usize = 1 << 24;
 
 /// Far above any real group of environments, and far below an overflow of sizes in bytes.
 const MAX_BYTES: usize = 1 << 38;
@@ -30,6 +35,8 @@ const MAX_BYTES: usize = 1 << 38;
 pub(crate) struct Layout {
     pub(crate) seeds: usize,
     pub(crate) agents: Vec<AgentLayout>,
+    /// Of a child that draws; else the end.
+    pub(crate) frame: usize,
     /// The total size.
     pub(crate) bytes: usize,
 }
@@ -51,14 +58,14 @@ pub(crate) struct AgentLayout {
 
 impl Layout {
     /// The layout for this many environments; `None` if it exceeds any machine's memory.
-    pub(crate) fn of(agents: &[AgentSpec], n_envs: usize, autoreset: bool) -> Option<Self> {
+    pub(crate) fn of(agents: &[AgentSpec], n_envs: usize, autoreset: bool, renders: bool) -> Option<Self> {
         let mut end = header::END;
-        let mut section = |numbers: usize, size: usize| {
+        let mut section_of = |bytes: usize| {
             let begin = end;
-            let bytes = n_envs.checked_mul(numbers)?.checked_mul(size)?;
             end = begin.checked_add(bytes)?.checked_next_multiple_of(ALIGN).filter(|end| *end <= MAX_BYTES)?;
             Some(begin)
         };
+        let mut section = |numbers: usize, size: usize| section_of(n_envs.checked_mul(numbers)?.checked_mul(size)?);
         let seeds = section(1, size_of::<u64>())?;
         let mut layouts = Vec::with_capacity(agents.len());
         for AgentSpec { observation, action, action_mask, .. } in agents {
@@ -77,7 +84,8 @@ impl Layout {
                 masks: section(if *action_mask { mask_len(action) } else { 0 }, 1)?,
             });
         }
-        Some(Self { seeds, agents: layouts, bytes: end })
+        let frame = section_of(if renders { FRAME_BYTES } else { 0 })?;
+        Some(Self { seeds, agents: layouts, frame, bytes: end })
     }
 }
 
@@ -99,7 +107,7 @@ mod tests {
     fn sections_follow_each_other_in_the_order_of_the_protocol() {
         let boxed = Space::boxed(vec![0.0; 17], vec![1.0; 17], vec![17]).unwrap();
         let agents = [agent(boxed, Space::multi_discrete(vec![3, 2]).unwrap(), true)];
-        let layout = Layout::of(&agents, 3, true).unwrap();
+        let layout = Layout::of(&agents, 3, true, false).unwrap();
         // seeds 24, actions 24, observations and final ones 204 each, rewards 24, ends 3, masks 15
         let at = |n: usize| 65_536 + 64 * n;
         assert_eq!(layout.seeds, at(0));
@@ -114,12 +122,15 @@ mod tests {
         };
         assert_eq!(layout.agents, [expected]);
         assert_eq!(layout.bytes, at(13));
+        let drawing = Layout::of(&agents, 3, true, true).unwrap();
+        assert_eq!((drawing.agents, drawing.frame), (layout.agents, at(13)));
+        assert_eq!(drawing.bytes, at(13) + FRAME_BYTES, "one frame for all environments");
     }
 
     #[test]
     fn without_autoreset_agents_are_asked_and_there_are_no_final_observations() {
         let bytes = agent(Space::bytes(vec![65]).unwrap(), Space::discrete(2).unwrap(), false);
-        let layout = Layout::of(&[bytes.clone(), bytes], 1, false).unwrap();
+        let layout = Layout::of(&[bytes.clone(), bytes], 1, false, false).unwrap();
         // observations 65, all others at most 64
         let at = |n: usize| 65_536 + 64 * n;
         assert_eq!(layout.agents[0].rewards, layout.agents[0].final_observations);
@@ -130,6 +141,6 @@ mod tests {
     #[test]
     fn what_no_machine_has_is_not_laid_out() {
         let huge = agent(Space::bytes(vec![1 << 28]).unwrap(), Space::discrete(2).unwrap(), false);
-        assert_eq!(Layout::of(&[huge], 1 << 20, true), None);
+        assert_eq!(Layout::of(&[huge], 1 << 20, true, false), None);
     }
 }

@@ -16,6 +16,7 @@ mod greeting;
 mod group;
 mod layout;
 mod memory;
+mod order;
 mod output;
 mod program;
 mod python;

@@ -30,6 +30,9 @@ const ONE_THREAD: [&str; 3] = ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_N
 /// become numbers up to 255, unless all parts are bytes. A flattened action is either all discrete or all
 /// continuous. Other spaces are refused by name.
 ///
+/// *Frames*: those of the mode `rgb_array`, if the environment has it. The mode is set for environments made
+/// to be drawn, unless `kwargs` has a `render_mode`.
+///
 /// ```
 /// use pronk_env_process::{Gymnasium, ProcessEnvs, Wrapper};
 /// use serde_json::json;
@@ -137,7 +140,8 @@ impl Wrapper {
 /// *Seeds*: the same seeds and actions give the same run, but ALE ignores the seed when it resets within a
 /// step, so a later episode cannot be replayed from its reported seed. With `"autoreset_mode": "Disabled"` in
 /// `kwargs` it can, at the cost of some hundred steps per reset. *Errors* name the process's first
-/// environment.
+/// environment. *Frames* are the newest image of an observation, since ale-py's vectoriser gives no other: 84
+/// × 84 pixels in grey, or in colour with `"grayscale": false`.
 ///
 /// ```
 /// use pronk_env_process::{AtariVector, ProcessEnvs};

@@ -3,7 +3,8 @@
 use pronk_buffer::{ActionView, ObsColumn};
 use pronk_rollout::{CallMonitor, End, FailurePlace, SavedEnv, Way};
 
-use crate::group::{Failed, Group, Order};
+use crate::group::{Failed, Group};
+use crate::order::Order;
 use crate::settings::ProcessEnvs;
 
 /// The processes of a worker while they play again.

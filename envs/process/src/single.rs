@@ -2,11 +2,13 @@
 
 use pronk_buffer::End;
 use pronk_rollout::{
-    ActionRef, Agents, CallMonitor, Env, EnvContext, EnvError, EnvSpec, MultiAgentEnv, MultiAgentSpec, ObsMut, Step,
+    ActionRef, Agents, CallMonitor, Env, EnvContext, EnvError, EnvSpec, Frame, MultiAgentEnv, MultiAgentSpec, ObsMut,
+    Step,
 };
 
 use crate::error::ProcessError;
-use crate::group::{Failed, Group, Groups, Order, Starting, spec_alone};
+use crate::group::{Failed, Group, Groups, Purpose, Starting, spec_alone};
+use crate::order::Order;
 use crate::settings::ProcessEnvs;
 
 /// An environment alone in its process, to be stepped by hand or passed to `check_env`.
@@ -28,8 +30,8 @@ pub struct ProcessEnv {
 }
 
 impl ProcessEnv {
-    pub(crate) fn start(settings: &ProcessEnvs) -> Result<Self, ProcessError> {
-        let mut one = One::start(settings, 0, &CallMonitor::new())?;
+    pub(crate) fn start(settings: &ProcessEnvs, render: bool) -> Result<Self, ProcessError> {
+        let mut one = One::start(settings, 0, render, &CallMonitor::new())?;
         match spec_alone(one.group().spec()) {
             Some(spec) => Ok(Self { one, spec }),
             None => Err(one.group_mut().not_alone()),
@@ -58,6 +60,14 @@ impl Env for ProcessEnv {
     fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
         self.one.group().masks(0, mask)
     }
+
+    fn render(&mut self) -> Result<Option<Frame>, EnvError> {
+        if !self.one.group().renders() {
+            return Ok(None);
+        }
+        self.one.carry_out(Order::Render)?;
+        self.one.group_mut().frame(0).map_err(|Failed { error, .. }| EnvError::new(error))
+    }
 }
 
 /// An environment with all its agents.
@@ -69,7 +79,7 @@ impl ProcessMultiAgentEnv {
         context: &EnvContext,
         monitor: &CallMonitor,
     ) -> Result<Self, ProcessError> {
-        One::start(settings, context.worker, monitor).map(Self)
+        One::start(settings, context.worker, false, monitor).map(Self)
     }
 }
 
@@ -119,14 +129,14 @@ struct One {
 }
 
 impl One {
-    fn start(settings: &ProcessEnvs, worker: u32, monitor: &CallMonitor) -> Result<Self, ProcessError> {
+    fn start(settings: &ProcessEnvs, worker: u32, render: bool, monitor: &CallMonitor) -> Result<Self, ProcessError> {
         settings.check()?;
         if settings.clip_rewards.is_some() {
             let reason = "clip_rewards is for what a worker with one agent learns from: leave it out here";
             return Err(ProcessError::Setting { reason: reason.to_owned() });
         }
         let mut groups = Groups::new(settings, worker, monitor);
-        groups.list.push(Starting::begin(settings, 0, 1, false, monitor)?.finish()?);
+        groups.list.push(Starting::begin(settings, 0, 1, Purpose { autoreset: false, render }, monitor)?.finish()?);
         Ok(Self { settings: settings.clone(), groups })
     }
 

@@ -3,13 +3,14 @@
 use pronk_buffer::{ActionColumn, End, ObsColumn, ObsView};
 use pronk_policy::ObsDtype;
 use pronk_rollout::{
-    ActionRef, CallMonitor, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, Episodes, FailurePlace,
+    ActionRef, CallMonitor, EnvError, EnvFailure, EnvFailureCause, EnvSpec, EpisodeStat, Episodes, FailurePlace, Frame,
     ObsMut, Restarted, SavedEnv, SavedEnvs, SavedEpisodes, Step, VectorContext, VectorEnv, VectorStep, Way,
 };
 
 use crate::child::Deadline;
 use crate::error::ProcessError;
-use crate::group::{Failed, Group, Groups, Order, Starting, spec_alone};
+use crate::group::{Failed, Group, Groups, Purpose, Starting, spec_alone};
+use crate::order::Order;
 use crate::rerun::{Rerun, Stopped};
 use crate::settings::ProcessEnvs;
 
@@ -26,6 +27,8 @@ pub(crate) struct ProcessVectorEnv {
     /// `[obs_len]`: the final observation of the episode that ended last.
     final_obs: ObsColumn,
     finished: Vec<EpisodeStat>,
+    /// The environment whose last frames are kept, and the newest of them.
+    last_frame: (Option<usize>, Option<Frame>),
     /// `[B]`: the actions of the running episodes, in runs that save checkpoints.
     played: Option<Vec<ActionColumn>>,
     monitor: CallMonitor,
@@ -37,6 +40,7 @@ impl ProcessVectorEnv {
         settings: &ProcessEnvs,
         context: &VectorContext,
         n_envs: usize,
+        render: bool,
         monitor: &CallMonitor,
     ) -> Result<Self, EnvFailure> {
         let failed = |first: usize, error: EnvError| {
@@ -47,7 +51,7 @@ impl ProcessVectorEnv {
         for first in (0..n_envs).step_by(settings.envs_per_process) {
             monitor.at(first as u32, FailurePlace::Make);
             let size = settings.envs_per_process.min(n_envs - first);
-            let group = Starting::begin(settings, first, size, true, monitor);
+            let group = Starting::begin(settings, first, size, Purpose { autoreset: true, render }, monitor);
             starting.push(group.map_err(|error| failed(first, EnvError::new(error)))?);
         }
         let mut groups = Groups::new(settings, context.worker, monitor);
@@ -81,6 +85,7 @@ impl ProcessVectorEnv {
             },
             spec,
             finished: Vec::new(),
+            last_frame: (None, None),
             played: None,
             monitor: monitor.clone(),
         })
@@ -115,6 +120,7 @@ impl ProcessVectorEnv {
         let place = match order {
             Order::Reset => FailurePlace::Reset { episode_seed: episodes.next_seed() },
             Order::Step => episodes.next_place(),
+            Order::Render => episodes.render_place(),
         };
         self.monitor.at(first as u32, place);
     }
@@ -157,6 +163,12 @@ impl ProcessVectorEnv {
                 let kept = out.final_obs.push(out.t, index, self.final_obs.view());
                 let place = episodes.place();
                 kept.map_err(|error| failed(place, EnvFailureCause::Error(EnvError::new(error)), index + 1))?;
+            }
+            if self.last_frame.0 == Some(index) {
+                let place = episodes.render_place();
+                let broken = |Failed { error, .. }| EnvFailureCause::Error(EnvError::new(error));
+                let frame = self.groups.list[number].frame(env).map_err(broken);
+                self.last_frame.1 = frame.map_err(|cause| failed(place, cause, index + 1))?;
             }
             if let Some(played) = &mut self.played {
                 played[index].resize(0);
@@ -206,9 +218,14 @@ impl ProcessVectorEnv {
         Ok(lost.into_iter().map(restarted).collect())
     }
 
+    /// The process of an environment.
+    fn group_of(&self, index: usize) -> usize {
+        self.groups.list.iter().take_while(|group| group.first_env() <= index).count() - 1
+    }
+
     /// Begins the next episode of one environment.
     fn begin_alone(&mut self, index: usize, row: ObsMut<'_>) -> Result<(), EnvFailure> {
-        let number = self.groups.list.iter().take_while(|group| group.first_env() <= index).count() - 1;
+        let number = self.group_of(index);
         let group = &mut self.groups.list[number];
         let (env, deadline) = (index - group.first_env(), Order::Reset.deadline(&self.settings));
         group.set_seed(env, self.episodes[index].next_seed());
@@ -242,7 +259,7 @@ impl ProcessVectorEnv {
     /// The failure of an environment in a process that failed.
     #[cold]
     fn failure(&self, number: usize, order: Order, failed: Failed) -> EnvFailure {
-        let Failed { env, resetting, error } = failed;
+        let Failed { env, call, error } = failed;
         let group = &self.groups.list[number];
         let index = group.first_env() + env;
         let episodes = &self.episodes[index];
@@ -255,9 +272,15 @@ impl ProcessVectorEnv {
             }
             error => EnvFailureCause::Error(EnvError::new(error)),
         };
-        let (place, began) = match resetting {
-            true => (FailurePlace::Reset { episode_seed: episodes.next_seed() }, 1),
-            false => (episodes.next_place(), 0),
+        let (place, began) = match (call, order) {
+            (Order::Reset, _) => (FailurePlace::Reset { episode_seed: episodes.next_seed() }, 1),
+            (Order::Step, _) => (episodes.next_place(), 0),
+            (Order::Render, Order::Step) => {
+                // The last frame of an episode, drawn within the step that ends it.
+                let SavedEpisodes { seed: episode_seed, len, .. } = episodes.save();
+                (FailurePlace::Render { episode_seed, step: len + 1 }, 1)
+            }
+            (Order::Render, _) => (episodes.render_place(), 0),
         };
         let steps_made = if order == Order::Step { index + began } else { 0 };
         EnvFailure { steps_made, ..self.context.failure(Some(&self.spec), index as u32, place, cause) }
@@ -330,6 +353,33 @@ impl VectorEnv for ProcessVectorEnv {
 
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {
         into.append(&mut self.finished);
+    }
+
+    fn render(&mut self, index: usize) -> Result<Option<Frame>, EnvFailure> {
+        let number = self.group_of(index);
+        let group = &mut self.groups.list[number];
+        if !group.renders() {
+            return Ok(None);
+        }
+        let (env, order) = (index - group.first_env(), Order::Render);
+        let deadline = order.deadline(&self.settings);
+        let told = group.order(order, Some(env), &deadline);
+        self.monitor.at(index as u32, self.episodes[index].render_place());
+        let group = &mut self.groups.list[number];
+        let drawn = told.and_then(|()| group.answer(order, &deadline)).and_then(|()| group.frame(env));
+        drawn.map_err(|failed| self.failure(number, order, failed))
+    }
+
+    fn keep_last_frames(&mut self, index: usize) {
+        let group = &self.groups.list[self.group_of(index)];
+        if group.renders() {
+            group.keep_last_frames(index - group.first_env());
+            self.last_frame.0 = Some(index);
+        }
+    }
+
+    fn take_last_frame(&mut self) -> Option<Frame> {
+        self.last_frame.1.take()
     }
 
     fn keep_for_save(&mut self) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pronk_env_process::{ChildOutput, ProcessEnvs, Program};
 use pronk_policy::Space;
-use pronk_rollout::{ActionRef, End, Env, EnvError, EnvSpec, ObsMut, Step, VectorContext};
+use pronk_rollout::{ActionRef, End, Env, EnvError, EnvSpec, Frame, ObsMut, Step, VectorContext};
 use serde_json::{Value, json};
 
 /// The program, compiled by the C compiler that `CC` names, or `cc`.
@@ -94,5 +94,16 @@ impl Env for Corridor {
     fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
         mask[0] = self.position > 0;
         Ok(())
+    }
+
+    fn render(&mut self) -> Result<Option<Frame>, EnvError> {
+        let (cells, size) = (LENGTH + 1, 16);
+        let color = |cell| match cell {
+            walker if walker == self.position => [0; 3],
+            LENGTH => [255, 0, 0],
+            _ => [255; 3],
+        };
+        let rgb = (0..size * cells * size).flat_map(|pixel| color(pixel % (cells * size) / size)).collect();
+        Ok(Some(Frame::new(cells * size, size, rgb)?.with_fps(5)))
     }
 }

@@ -6,4 +6,5 @@
 mod conformance;
 mod corridor;
 mod endings;
+mod frames;
 mod lies;

@@ -1,5 +1,6 @@
-"""Environments for tests: `pronk_test_envs:Faulty-v0`, which breaks on demand, `pronk_test_envs:SlowToClose-v0`, and
-`pronk_test_envs:Spaces-v0`, which has the spaces that it is told to have. Importing this module registers them; it needs
+"""Environments for tests: `pronk_test_envs:Faulty-v0`, which breaks on demand, `pronk_test_envs:SlowToClose-v0`,
+`pronk_test_envs:Drawn-v0`, which draws itself, and `pronk_test_envs:Spaces-v0`, which has the spaces that it is told to
+have. Importing this module registers them; it needs
 Gymnasium and numpy only.
 """
 
@@ -132,6 +133,38 @@ class SlowToClose(gymnasium.Env):
             file.write("closed\n")
         if self.raises:
             raise RuntimeError("the lid is stuck")
+
+
+class Drawn(gymnasium.Env):
+    """Episodes of 3 steps. A frame has two pixels: the lowest digit of the seed and the step in red, then white.
+
+    `how` spoils it: `floats` have another type, `grey` has another shape, `huge` is too large, `raises` raises, and
+    `nothing` is None.
+    """
+
+    metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 12.3}
+    observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, how="well", render_mode=None):
+        self.how, self.render_mode = how, render_mode
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps, self.digit = 0, (seed or 0) % 10
+        return np.float32([0]), {}
+
+    def step(self, action):
+        self.steps += 1
+        return np.float32([self.steps]), 1.0, self.steps == 3, False, {}
+
+    def render(self):
+        assert self.render_mode == "rgb_array", "nobody asked for frames"
+        frame = np.array([[[self.digit, self.steps, 0], [255, 255, 255]]], np.uint8)
+        if self.how == "raises":
+            raise ValueError("the brush is stuck")
+        spoilt = {"floats": frame / 255, "grey": frame[..., 0], "huge": np.zeros((4000, 4000, 3), np.uint8)}
+        return None if self.how == "nothing" else spoilt.get(self.how, frame)
 
 
 SPACES = {
@@ -279,4 +312,5 @@ def needs_a_simulator(env):
 
 gymnasium.register("Faulty-v0", entry_point=Faulty)
 gymnasium.register("SlowToClose-v0", entry_point=SlowToClose)
+gymnasium.register("Drawn-v0", entry_point=Drawn)
 gymnasium.register("Spaces-v0", entry_point=Spaces, max_episode_steps=5)
