@@ -15,6 +15,7 @@ mod run_folder;
 pub mod signals;
 mod stop;
 pub mod trainer;
+pub mod video;
 
 /// Environments that come with pronk.
 pub mod envs {
