@@ -3,6 +3,7 @@
 
 mod deterministic;
 mod faults;
+mod frames;
 mod games;
 mod learning;
 mod spaces;
@@ -63,7 +64,12 @@ impl Stepped {
     /// Begins an episode in each of so many.
     pub(crate) fn reset(factory: &impl EnvFactory, n_envs: usize) -> Result<Self, EnvFailure> {
         let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 3 };
-        let mut envs = factory.make_vector(&context, n_envs, &CallMonitor::new())?;
+        Self::of(factory.make_vector(&context, n_envs, &CallMonitor::new())?)
+    }
+
+    /// Begins an episode in each of these.
+    pub(crate) fn of(mut envs: Box<dyn VectorEnv>) -> Result<Self, EnvFailure> {
+        let n_envs = envs.n_envs();
         let len = n_envs * envs.spec().observation.obs_len();
         let (mut obs, kind) = match envs.spec().observation.obs_dtype() {
             ObsDtype::F32 => (ObsColumn::F32(vec![f32::NAN; len]), ObsKind::F32),
