@@ -199,6 +199,15 @@ impl EnvFactory for SingleAgent {
         self.0.make_vector(context, n_envs, monitor)
     }
 
+    fn make_vector_to_render(
+        &self,
+        context: &VectorContext,
+        n_envs: usize,
+        monitor: &CallMonitor,
+    ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+        self.0.make_vector_to_render(context, n_envs, monitor)
+    }
+
     fn tasks(&self) -> Option<EnvTasks> {
         self.0.tasks()
     }

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::ValueHint;
+use pronk::video::{VideoOptions, evaluate_and_record};
 use pronk::{ActionSelection, Rng, evaluate};
 use serde_json::json;
 
@@ -27,6 +28,9 @@ pub(crate) struct Evaluate {
     /// Sample actions from the policy's distribution, as in training, instead of taking the most likely one
     #[arg(long)]
     sample: bool,
+    /// Record the first episode as an animated PNG, which every browser plays
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    video: Option<PathBuf>,
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
@@ -44,7 +48,17 @@ impl Evaluate {
         let mut policy = run.policy()?;
         let mut selection =
             if self.sample { ActionSelection::Sample(Rng::seed_from(self.seed)) } else { ActionSelection::Mode };
-        let played = evaluate(&mut policy, &mut selection, &env, self.episodes, self.seed)?;
+        let played = match &self.video {
+            None => evaluate(&mut policy, &mut selection, &env, self.episodes, self.seed)?,
+            Some(path) => {
+                let (episodes, options) = (self.episodes, VideoOptions::default());
+                let (played, video) =
+                    evaluate_and_record(&mut policy, &mut selection, &env, episodes, self.seed, &options)?;
+                let drawn = video.with_context(|| format!("{} draws no frames, so there is no video", file.env))?;
+                drawn.save(path)?;
+                played
+            }
+        };
         if self.json {
             let returns: Vec<f64> = played.episodes.iter().map(|episode| episode.episode_return).collect();
             let line = json!({

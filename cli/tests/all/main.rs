@@ -39,6 +39,11 @@ fn a_first_session_trains_evaluates_compares_and_repeats() {
     assert_eq!(status, 0, "{errors}");
     assert!(json(&line)["episode_return_mean"].as_f64().unwrap() > 400.0, "{line}");
 
+    let video = ["evaluate", "runs/latest", "--episodes", "1", "--video", "videos/episode.png"];
+    let (status, text, errors) = pronk(folder, &video);
+    assert!(status == 0 && text.contains("over 1 episode"), "{text}{errors}");
+    assert!(fs::read(folder.join("videos/episode.png")).unwrap().starts_with(b"\x89PNG"));
+
     let other = ["train", &cartpole, "--seed", "2", "--out", "other", "--set", "lr_schedule=none", "--quiet"];
     let (status, text, errors) = pronk(folder, &other);
     assert_eq!(status, 0, "{errors}");
