@@ -199,7 +199,7 @@ fn the_dict_has_the_sentence_and_its_figures() {
 
 #[test]
 fn an_evaluator_is_no_stage_of_the_run() {
-    let mut threads = run(4.0, &[0.0, 0.0, 0.0]);
+    let mut threads = run(4.0, &[2.0, 2.0, 2.0]);
     let without = find(&threads, 3, 1.0);
     threads.push(time("evaluator", &[("waiting", 1.0), ("evaluating", 9.0), ("saving", 0.0)]));
     assert_eq!(find(&threads, 3, 1.0), without);

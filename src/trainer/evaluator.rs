@@ -95,9 +95,11 @@ impl Work {
         let play = || self.spec.evaluate(&self.config, &order.published, beside);
         let mut report = match debug_span!("evaluate").in_scope(play) {
             Ok(evaluation) => self.judge(&evaluation, order, began),
-            Err(EvaluateError::Interrupted) => return Report::default(),
-            Err(EvaluateError::Env(failure)) => self.failure(order, failure.cause.to_string(), &in_words(&failure)),
-            Err(error) => self.failure(order, error.to_string(), &error.to_string()),
+            Err(error) => match *error {
+                EvaluateError::Interrupted => return Report::default(),
+                EvaluateError::Env(failure) => self.failure(order, failure.cause.to_string(), &in_words(&failure)),
+                error => self.failure(order, error.to_string(), &error.to_string()),
+            },
         };
         if self.best.is_unsaved() {
             clock.enter(EvaluatorState::Saving);

@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use crate::deterministic::{deterministic, recurrent};
 use crate::fixtures::{Before, Fault, Faulty, alone, iterations, only, small, with, without_hanging};
+use crate::normalized::badly_scaled;
 
 /// Evaluates all the time, `episodes` in each evaluation.
 fn evaluated(config: TrainerConfig, episodes: usize) -> TrainerConfig {
@@ -53,9 +54,8 @@ fn play(checkpoint: &Checkpoint) -> f64 {
         Selection::Mode => ActionSelection::Mode,
         Selection::Sample => ActionSelection::Sample(Rng::seed_from(config.seed)),
     };
-    let factory = |_: &EnvContext| CartPole::new();
     let mut policy = checkpoint.policy().unwrap();
-    evaluate(&mut policy, &mut choice, &factory, config.evaluation.episodes, config.seed)
+    evaluate(&mut policy, &mut choice, &badly_scaled, config.evaluation.episodes, config.seed)
         .unwrap()
         .return_mean()
         .unwrap()
@@ -77,8 +77,7 @@ fn an_evaluation_can_be_repeated_with_the_weights_that_are_kept() {
         let run = without_hanging(what, {
             let dir = folder.path().to_owned();
             move || {
-                let builder = Trainer::builder(config).env(|_: &EnvContext| CartPole::new());
-                let mut trainer = builder.checkpoints(dir).build().unwrap();
+                let mut trainer = Trainer::builder(config).env(badly_scaled).checkpoints(dir).build().unwrap();
                 let first = trainer.next().unwrap().unwrap().dict;
                 assert_eq!(number(&first, "failed"), Some(0.0), "the keys are there before there are figures");
                 let dict = until(&mut trainer, |dict| count(dict, "made") >= 4);
@@ -254,7 +253,8 @@ fn the_best_goes_into_the_folder_of_the_run_that_goes_on() {
     let kept = trainer.finish().unwrap().best.unwrap();
     let builder = scripted(&config, &Script::new(&[1.0]), new.path()).resume(Resume::from(old.path()));
     let mut trainer = builder.build().unwrap();
-    until(&mut trainer, |dict| count(dict, "made") >= 2);
+    let first = until(&mut trainer, |_| true);
+    until(&mut trainer, |dict| count(dict, "made") > count(&first, "made"));
     drop(trainer);
     assert_eq!(Checkpoint::load(new.path().join("best")).unwrap().score, kept.score);
 }
@@ -453,6 +453,34 @@ fn weights_and_fragments_are_the_same_with_and_without_evaluations() {
         assert_eq!(with.steps.sampled, without.steps.sampled);
         assert!(with.result.dict.get("evaluation.made").is_some() && without.result.dict.get("evaluation").is_none());
     }
+}
+
+#[test]
+fn a_run_that_repeats_evaluates_what_it_has_between_two_iterations() {
+    let mut trainer = Trainer::new(evaluated(deterministic(2, 1), 1), |_: &EnvContext| CartPole::new()).unwrap();
+    // Env-steps at the end of each iteration, before which there was none.
+    let mut ends = vec![0];
+    for result in trainer.by_ref() {
+        let dict = result.unwrap().dict;
+        if count(&dict, "made") > 0 {
+            let began = count(&dict, "at_env_steps");
+            assert!(ends.contains(&began), "{began} is in the middle of an iteration: {ends:?}");
+        }
+        if count(&dict, "made") >= 10 {
+            break;
+        }
+        ends.push(dict.number("num_env_steps_sampled").unwrap() as u64);
+    }
+}
+
+#[test]
+fn the_same_weights_are_not_evaluated_again() {
+    let config = with(evaluated(small(1), 1), |config| config.learner.broadcast_interval = 1_000_000);
+    let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
+    let first = until(&mut trainer, |dict| count(dict, "made") >= 1);
+    assert_eq!(count(&first, "weights_version"), 0);
+    let later = trainer.by_ref().take(100).map(|result| result.unwrap().dict).last().unwrap();
+    assert_eq!(count(&later, "made"), 1);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::cartpole;
 use crate::fixtures::{iterations, only, small, with, without_hanging};
 
 /// CartPole whose observations are large numbers, far from 0.
-fn badly_scaled(_: &EnvContext) -> Result<impl Env + use<>, EnvError> {
+pub(crate) fn badly_scaled(_: &EnvContext) -> Result<impl Env + use<>, EnvError> {
     let space = Space::boxed(vec![f32::NEG_INFINITY; 4], vec![f32::INFINITY; 4], vec![4]).map_err(EnvError::new)?;
     TransformObservation::new(CartPole::new(), space, |seen, row| {
         for (row, seen) in row.iter_mut().zip(seen) {

@@ -18,8 +18,8 @@ impl RunSpec {
         config: &TrainerConfig,
         published: &Versioned<ByPolicy<Params>>,
         beside: (&CallMonitor, &ShutdownToken),
-    ) -> Result<Evaluation, EvaluateError> {
-        let unfit = |source| EvaluateError::Policy { env: self.env.clone(), source };
+    ) -> Result<Evaluation, Box<EvaluateError>> {
+        let unfit = |source| Box::new(EvaluateError::Policy { env: self.env.clone(), source });
         // Refused when a run with several agents is built.
         let Agents::One(env) = &self.agents else {
             let reason = "a run with several agents is not evaluated".to_owned();
@@ -31,7 +31,7 @@ impl RunSpec {
             Selection::Sample => ActionSelection::Sample(Rng::seed_from(config.seed)),
         };
         let episodes = (config.evaluation.episodes, config.seed);
-        evaluate_beside(&mut policy, &mut choice, env.as_ref(), episodes, beside)
+        evaluate_beside(&mut policy, &mut choice, env.as_ref(), episodes, beside).map_err(Box::new)
     }
 
     /// The only policy with published weights, as [`Checkpoint::policy`] would make it.

@@ -151,7 +151,7 @@ mod tests {
         for (env_steps, failed) in [(10, 0), (20, 1), (30, 1), (40, 2)] {
             let mut result = ResultDict::new();
             result.set("evaluation.failed", failed);
-            result.set("evaluation.last_failure", json!((failed > 0).then(|| "stuck")));
+            result.set("evaluation.last_failure", json!((failed > 0).then_some("stuck")));
             trouble.take(&result, env_steps);
         }
         let told = trouble.to_json();
