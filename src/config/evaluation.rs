@@ -12,8 +12,8 @@ const MOST_EPISODES: usize = 1 << 20;
 /// How often a run evaluates its policy, and how; off by default.
 ///
 /// A thread, `evaluator`, plays whole episodes in environments of its own with the newest published weights,
-/// while the run goes on; training does not wait for it, and its weights do not depend on it. The results have
-/// the figures under `evaluation`. The policy with the highest mean return so far is kept: in
+/// while the run goes on; training does not wait for it, and its weights do not depend on it. The results
+/// have the figures under `evaluation`. The policy with the highest mean return so far is kept: in
 /// [`Run::best`](crate::Run::best), and, in a run that saves
 /// [`checkpoints`](crate::TrainerBuilder::checkpoints), in the folder `best` below theirs.
 ///
@@ -22,8 +22,9 @@ const MOST_EPISODES: usize = 1 << 20;
 ///
 /// One evaluation is made at a time. One that is due while the one before still runs is made as soon as that
 /// has ended; further ones that become due meanwhile are skipped, and counted. The same weights are not
-/// evaluated twice in a row. Without threads, and in runs that [repeat](crate::config::Admission), evaluations
-/// begin between two iterations, so that they are of the same weights in each run unless one was late.
+/// evaluated twice in a row. Without threads, and in runs that [repeat](crate::config::Admission),
+/// evaluations begin between two iterations, so that they are of the same weights in each run unless one was
+/// late.
 ///
 /// The end of a run interrupts an evaluation, and none is made of the final weights: an end does not wait for
 /// episodes. To evaluate them, call [`evaluate`](crate::evaluate) with the policy of the run's checkpoint.

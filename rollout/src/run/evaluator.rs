@@ -65,8 +65,8 @@ impl<O: Send + 'static, R: Fold + Send + 'static> Evaluator<O, R> {
     /// The thread's name.
     pub const NAME: &str = "evaluator";
 
-    /// Starts the thread, which ends with the run of `token`. `evaluate` enters the states of its work; it has
-    /// to contain its own panics and to end soon after the run.
+    /// Starts the thread, which ends with the run of `token`. `evaluate` enters the states of its work; it
+    /// has to contain its own panics and to end soon after the run.
     ///
     /// # Errors
     /// The system refuses a thread.
@@ -97,7 +97,8 @@ impl<O: Send + 'static, R: Fold + Send + 'static> Evaluator<O, R> {
         Ok(Self { orders, reports, clock: reader, ended, handle })
     }
 
-    /// Hands over an order, if the one before is no longer waiting and the run has not ended; else returns it.
+    /// Hands over an order, if the one before is no longer waiting and the run has not ended; else returns
+    /// it.
     ///
     /// # Errors
     /// The order.
