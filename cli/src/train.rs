@@ -36,7 +36,7 @@ pub(crate) struct Train {
     /// Seed of all random numbers
     #[arg(long, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     seed: Option<u64>,
-    /// Folder for the logs, the checkpoints and the policy [default: runs/<UTC time>-s<seed>]
+    /// Folder for the logs, the checkpoints and the policy [default: runs/TIME-sSEED]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
     /// Overwrite the run in --out
