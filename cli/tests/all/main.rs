@@ -67,6 +67,23 @@ fn a_first_session_trains_evaluates_compares_and_repeats() {
 }
 
 #[test]
+fn the_config_of_every_native_environment_learns() {
+    let folder = tempfile::tempdir().unwrap();
+    // On one thread the same seed is the same run, however busy the machine is.
+    let configs = ["acrobot", "mountain_car", "mountain_car_continuous", "pendulum", "masked", "recall", "rendezvous"];
+    for name in configs {
+        let args = ["train", &config(&format!("{name}.toml")), "--seed", "1", "--json"];
+        let (status, line, errors) = pronk(folder.path(), &args);
+        assert_eq!(status, 0, "{name}: {line}{errors}");
+        assert!(json(&line)["reached"] == true && json(&line)["ledger_closed"] == true, "{name}: {line}");
+    }
+    // It plays against itself, so there is no return to reach.
+    let games = ["train", &config("tic_tac_toe.toml"), "--set", "stop.env_steps=20000", "--json"];
+    let (status, line, errors) = pronk(folder.path(), &games);
+    assert_eq!((status, json(&line)["ledger_closed"].as_bool()), (0, Some(true)), "{errors}");
+}
+
+#[test]
 fn the_file_in_its_folder_repeats_a_run() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
