@@ -3,6 +3,7 @@
 mod group;
 mod summary;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -37,11 +38,14 @@ pub(crate) struct Compare {
 impl Compare {
     pub(crate) fn run(self) -> Result<ExitCode> {
         ensure!(self.target.is_none_or(f64::is_finite), unusable(anyhow::anyhow!("--target is not finite")));
-        let found = self.runs.iter().map(|run| RunDir::find(run)).collect::<Result<Vec<_>>>().map_err(unusable)?;
+        let mut found = self.runs.iter().map(|run| RunDir::find(run)).collect::<Result<Vec<_>>>().map_err(unusable)?;
+        // `runs/*` names the newest run twice: its link `latest` too.
+        let mut seen = HashSet::new();
+        found.retain(|run| seen.insert(run.path.canonicalize().unwrap_or_else(|_| run.path.clone())));
         let summaries = found.iter().map(|run| Summary::of(run, self.target)).collect::<Result<Vec<_>>>()?;
         let groups = groups(&summaries);
         if self.json {
-            println!("{}", json!({ "runs": summaries, "groups": groups }));
+            say!("{}", json!({ "runs": summaries, "groups": groups }));
             return Ok(ExitCode::SUCCESS);
         }
         print_runs(&summaries);
@@ -82,7 +86,7 @@ fn print_runs(runs: &[Summary]) {
             run.secs_to_target.map_or_else(dash, secs),
         ]);
     }
-    println!("{rows}");
+    say!("{rows}");
 }
 
 fn print_groups(groups: &[Group<'_>]) {
@@ -100,7 +104,7 @@ fn print_groups(groups: &[Group<'_>]) {
             format!("{} of {}", group.reached, group.runs.len()),
         ]);
     }
-    println!("\n{rows}");
+    say!("\n{rows}");
 }
 
 fn print_differences(groups: &[Group<'_>]) {
@@ -111,7 +115,7 @@ fn print_differences(groups: &[Group<'_>]) {
         for (key, [ours, theirs]) in group::differences(&first.settings, &other.settings) {
             rows.add_row([key, ours.to_string(), theirs.to_string()]);
         }
-        println!("\n{rows}");
+        say!("\n{rows}");
     }
 }
 

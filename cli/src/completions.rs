@@ -18,7 +18,9 @@ pub(crate) struct Completions {
 
 impl Completions {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        clap_complete::generate(self.shell, &mut crate::Args::command(), "pronk", &mut std::io::stdout());
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut crate::Args::command(), "pronk", &mut script);
+        crate::print(format_args!("{}", String::from_utf8_lossy(&script)));
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -48,7 +48,7 @@ pub(crate) struct Config {
 
 impl Config {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        print!("{}", text(&self.env).map_err(unusable)?);
+        crate::print(format_args!("{}", text(&self.env).map_err(unusable)?));
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -29,11 +29,11 @@ const PACKAGES: [(&str, &str, &str); 6] = [
 
 impl Doctor {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        println!("pronk {}", env!("CARGO_PKG_VERSION"));
+        say!("pronk {}", env!("CARGO_PKG_VERSION"));
         if let Value::Object(machine) = machine() {
             for (name, value) in machine {
                 let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                println!("  {name:<13} {value}");
+                say!("  {name:<13} {value}");
             }
         }
         self.folder();
@@ -83,5 +83,5 @@ impl Doctor {
 
 fn line(is_there: bool, what: &str, text: &str) {
     let mark = if is_there { "ok     " } else { "missing" };
-    println!("  {mark} {what:<10} {text}");
+    say!("  {mark} {what:<10} {text}");
 }

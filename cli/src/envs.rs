@@ -48,7 +48,7 @@ impl Envs {
                         "agents": agents,
                     })
                 };
-            println!(
+            say!(
                 "{}",
                 json!({ "native": list.iter().map(of).collect::<Vec<_>>(), "families": FAMILIES.map(|it| it.0) })
             );
@@ -58,9 +58,9 @@ impl Envs {
         for (native, observations, actions, agents) in list {
             rows.add_row([native.name.into(), agents.to_string(), observations, actions, native.about.into()]);
         }
-        println!("{rows}\n");
+        say!("{rows}\n");
         for (family, what, about) in FAMILIES {
-            println!(" {:<18} {about}", format!("{family}:{what}"));
+            say!(" {:<18} {about}", format!("{family}:{what}"));
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -70,12 +70,12 @@ impl Evaluate {
                 "episode_len_mean": played.len_mean(),
                 "episode_returns": returns,
             });
-            println!("{line}");
+            say!("{line}");
         } else if let (Some(mean), Some(std), Some(len)) =
             (played.return_mean(), played.return_std(), played.len_mean())
         {
             let episodes = played.episodes.len();
-            println!("{}: return {mean:.2} ± {std:.2} over {episodes} episodes of {len:.1} steps", file.env);
+            say!("{}: return {mean:.2} ± {std:.2} over {episodes} episodes of {len:.1} steps", file.env);
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -44,7 +44,7 @@ impl Export {
         };
         let out = self.out.unwrap_or_else(|| run.path.join(name));
         fs::write(&out, bytes).with_context(|| format!("cannot write {}", out.display()))?;
-        println!("{}", out.display());
+        say!("{}", out.display());
         Ok(ExitCode::SUCCESS)
     }
 }

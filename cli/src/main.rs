@@ -2,7 +2,12 @@
 //!
 //! It stands on the public interface of the library alone.
 
-#![allow(clippy::print_stdout, clippy::print_stderr)] // a program prints; the library never does
+#![allow(clippy::print_stderr)] // a program prints; the library never does
+
+/// Prints a line to the standard output.
+macro_rules! say {
+    ($($text:tt)*) => { $crate::print(format_args!("{}\n", format_args!($($text)*))) };
+}
 
 mod compare;
 mod completions;
@@ -18,6 +23,8 @@ mod run_info;
 mod table;
 mod train;
 
+use std::fmt;
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -59,6 +66,17 @@ struct Unusable(anyhow::Error);
 /// The error of settings or arguments that cannot be used: exit status 2.
 fn unusable(error: impl Into<anyhow::Error>) -> anyhow::Error {
     Unusable(error.into()).into()
+}
+
+/// Prints to the standard output. A reader that is gone, such as `head`, has what it wanted; other failures,
+/// such as a full disk, end the program with an error.
+fn print(text: fmt::Arguments<'_>) {
+    if let Err(error) = std::io::stdout().lock().write_fmt(text)
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        eprintln!("error: cannot write to the standard output: {error}");
+        std::process::exit(1);
+    }
 }
 
 fn main() -> ExitCode {

@@ -142,7 +142,7 @@ impl Train {
 
     fn print(&self, run: &Run, out: &RunFolder) {
         if self.json {
-            println!("{}", run.summary());
+            say!("{}", run.summary());
             return;
         }
         let mean = match run.result.episode_return_mean {
@@ -150,7 +150,7 @@ impl Train {
             None => "no episode has ended".to_owned(),
         };
         let (env_steps, secs) = (run.steps.sampled.env, run.time.as_secs_f64());
-        println!("{mean} after {env_steps} env-steps in {secs:.1} s");
-        println!("{}", out.path().display());
+        say!("{mean} after {env_steps} env-steps in {secs:.1} s");
+        say!("{}", out.path().display());
     }
 }

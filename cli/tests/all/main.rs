@@ -3,7 +3,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -48,9 +49,10 @@ fn a_first_session_trains_evaluates_compares_and_repeats() {
     let (status, text, errors) = pronk(folder, &other);
     assert_eq!(status, 0, "{errors}");
     assert!(text.contains("mean return") && text.contains("other"), "{text}");
-    let (status, text, errors) = pronk(folder, &["compare", "runs/latest", "other"]);
+    let (status, text, errors) = pronk(folder, &["compare", "runs/latest", "other", "other/"]);
     assert_eq!(status, 0, "{errors}");
-    assert!(text.contains("finished") && text.contains("learner.lr_schedule"), "{text}");
+    assert!(text.contains("learner.lr_schedule"), "{text}");
+    assert_eq!(text.matches("finished").count(), 2, "a run that is named twice is one run: {text}");
     let (_, line, _) = pronk(folder, &["compare", "runs/latest", "other", "--json"]);
     let compared = json(&line);
     assert_eq!(compared["groups"].as_array().unwrap().len(), 2);
@@ -116,6 +118,34 @@ fn a_run_goes_on_from_its_checkpoint() {
 }
 
 #[test]
+fn a_run_is_shown_as_running_and_then_as_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let endless = ["--set", "stop.env_steps=none", "--set", "stop.episode_return_mean=none", "--out", "run", "--quiet"];
+    let acrobot = config("acrobot.toml");
+    let train = [&["train", &acrobot][..], &endless].concat();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_pronk"))
+        .args(train)
+        .current_dir(folder)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let state = || {
+        let (status, line, _) = pronk(folder, &["compare", "run", "--json"]);
+        (status == 0).then(|| json(&line)["runs"][0]["state"].as_str().unwrap().to_owned())
+    };
+    // Until it has written its first files.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !matches!(state().as_deref(), Some("running")) {
+        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "{:?}", state());
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(state().as_deref(), Some("killed"));
+}
+
+#[test]
 fn every_printed_config_is_read_and_names_its_environment() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -174,6 +204,19 @@ fn a_target_that_is_missed_is_status_1() {
     let args = ["train", &config("acrobot.toml"), "--set", "stop.env_steps=2000", "--json"];
     let (status, line, _) = pronk(folder.path(), &args);
     assert_eq!((status, json(&line)["reached"].as_bool()), (1, Some(false)));
+}
+
+#[test]
+fn a_reader_that_is_gone_is_no_failure_and_a_full_disk_is_one() {
+    let program = || Command::new(env!("CARGO_BIN_EXE_pronk"));
+    let mut child = program().args(["config", "CartPole-v1"]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+    if let Ok(full) = fs::OpenOptions::new().write(true).open("/dev/full") {
+        let output = program().args(["config", "CartPole-v1"]).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(String::from_utf8(output.stderr).unwrap().contains("cannot write"));
+    }
 }
 
 #[test]
