@@ -26,6 +26,7 @@ mod train;
 use std::fmt;
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Parser, Subcommand};
 
@@ -68,14 +69,17 @@ fn unusable(error: impl Into<anyhow::Error>) -> anyhow::Error {
     Unusable(error.into()).into()
 }
 
-/// Prints to the standard output. A reader that is gone, such as `head`, has what it wanted; other failures,
-/// such as a full disk, end the program with an error.
+/// Whether something could not be printed.
+static UNPRINTED: AtomicBool = AtomicBool::new(false);
+
+/// Prints to the standard output. A reader that is gone, such as `head`, has what it wanted; of other
+/// failures, such as a full disk, the exit status tells.
 fn print(text: fmt::Arguments<'_>) {
     if let Err(error) = std::io::stdout().lock().write_fmt(text)
         && error.kind() != ErrorKind::BrokenPipe
     {
         eprintln!("error: cannot write to the standard output: {error}");
-        std::process::exit(1);
+        UNPRINTED.store(true, Ordering::Relaxed);
     }
 }
 
@@ -91,6 +95,7 @@ fn main() -> ExitCode {
         Command::Completions(args) => args.run(),
     };
     match outcome {
+        Ok(_) if UNPRINTED.load(Ordering::Relaxed) => ExitCode::FAILURE,
         Ok(status) => status,
         Err(error) => {
             // A wrong setting is wrong usage, as clap has it.
