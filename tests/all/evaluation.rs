@@ -1,5 +1,7 @@
 //! Evaluations beside a run: what they say, what they keep, and that training does not notice them.
 
+mod failures;
+
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -298,131 +300,6 @@ fn training_does_not_wait_for_an_evaluation_and_nothing_queues_up() {
             assert!(run.ledger_closed() && run.not_joined.is_empty());
         });
     }
-}
-
-#[test]
-fn an_evaluation_that_hangs_is_named_and_ends_no_run() {
-    let took = without_hanging("a run with an evaluation that hangs", || {
-        let (open, make) = gated();
-        let mut trainer = Trainer::new(evaluated(small(1), 2), make).unwrap();
-        until(&mut trainer, |dict| number(dict, "running_s").is_some());
-        let began = Instant::now();
-        let run = trainer.finish().unwrap();
-        assert_eq!(run.not_joined, ["evaluator"]);
-        assert!(run.ledger_closed(), "{:?} {:?}", run.steps, run.thread_times);
-        drop(open);
-        began.elapsed()
-    });
-    // The deadline is one second. Ten leave a busy machine room.
-    assert!(took < Duration::from_secs(10), "ending took {took:?}");
-}
-
-/// CartPole that falls only in training.
-struct Endless(CartPole, bool, Arc<AtomicU64>);
-
-impl Env for Endless {
-    fn spec(&self) -> EnvSpec {
-        EnvSpec { max_episode_steps: None, ..self.0.spec() }
-    }
-
-    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
-        self.0.reset(seed, obs)
-    }
-
-    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
-        if !self.1 {
-            return self.0.step(action, obs);
-        }
-        self.2.fetch_add(1, Ordering::Relaxed);
-        obs.write(&[0.0; 4])?;
-        Ok(Step { reward: 1.0, end: End::No })
-    }
-}
-
-#[test]
-fn the_end_of_a_run_interrupts_an_evaluation() {
-    for (config, is_dropped) in [(small(0), false), (small(2), false), (deterministic(1, 0), false), (small(1), true)] {
-        let took = without_hanging("a run that ends", move || {
-            let steps = Arc::new(AtomicU64::new(0));
-            let seen = Arc::clone(&steps);
-            let make = move |_: &EnvContext| Endless(CartPole::new(), is_evaluator(), Arc::clone(&seen));
-            let mut trainer = Trainer::new(evaluated(config, 3), make).unwrap();
-            while steps.load(Ordering::Relaxed) == 0 {
-                trainer.next().unwrap().unwrap();
-            }
-            let began = Instant::now();
-            if is_dropped {
-                drop(trainer);
-            } else {
-                let run = trainer.finish().unwrap();
-                assert!(run.not_joined.is_empty() && run.ledger_closed(), "{:?}", run.not_joined);
-                assert!(run.best.is_none(), "an evaluation without an end says nothing");
-            }
-            let ended = (began.elapsed(), steps.load(Ordering::Relaxed));
-            assert!(is_dropped || steps.load(Ordering::Relaxed) == ended.1, "the evaluation goes on");
-            ended.0
-        });
-        assert!(took < Duration::from_secs(10), "ending took {took:?}");
-    }
-}
-
-#[test]
-fn evaluations_that_fail_are_counted_and_later_ones_are_made() {
-    let faults = [
-        (Fault::Error, "the gearbox is stuck"),
-        (Fault::Panic, "the gearbox exploded"),
-        (Fault::NanObservation, "observation element 1 is NaN"),
-        (Fault::InfiniteReward, "the reward is inf"),
-    ];
-    for (fault, words) in faults {
-        let failing = Arc::new(AtomicU64::new(2));
-        let make = move |_: &EnvContext| {
-            let fails = is_evaluator()
-                && failing.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
-            Faulty::new(fault, if fails { 1 } else { u64::MAX })
-        };
-        without_hanging("failing evaluations", move || {
-            let mut trainer = Trainer::new(evaluated(small(1), 1), make).unwrap();
-            let dict = until(&mut trainer, |dict| count(dict, "made") >= 1);
-            assert_eq!(count(&dict, "failed"), 2);
-            let failure = dict.get("evaluation.last_failure").and_then(Value::as_str).unwrap();
-            assert!(failure.contains(words) && failure.contains("of the weights: environment 0 failed"), "{failure}");
-            assert!(!failure.contains("rollout"), "{failure}");
-            let run = trainer.finish().unwrap();
-            assert!(run.worker_failures.is_empty() && run.best.is_some());
-        });
-    }
-}
-
-#[test]
-fn each_cause_of_a_failure_is_logged_once() {
-    let name = "evaluation::each_cause_of_a_failure_is_logged_once";
-    let said = alone(name, || {
-        tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-        let make = |_: &EnvContext| Faulty::new(Fault::Error, if is_evaluator() { 1 } else { u64::MAX });
-        let mut trainer = Trainer::new(evaluated(small(1), 1), make).unwrap();
-        until(&mut trainer, |dict| count(dict, "failed") >= 5);
-    });
-    if let Some(said) = said {
-        assert_eq!(said.matches("the gearbox is stuck").count(), 1, "{said}");
-    }
-}
-
-#[test]
-fn a_best_policy_that_cannot_be_saved_is_kept_in_memory_and_tried_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let in_the_way = folder.path().join("best");
-    let mut trainer = scripted(&evaluated(small(0), 1), &Script::new(&[2.0, 1.0]), folder.path()).build().unwrap();
-    std::fs::write(&in_the_way, "no folder").unwrap();
-    let dict = until(&mut trainer, |dict| count(dict, "made") >= 1);
-    let failures = dict.get("checkpoints_failed").unwrap().to_string();
-    assert!(failures.contains("best"), "{failures}");
-    std::fs::remove_file(&in_the_way).unwrap();
-    let made = count(&dict, "made");
-    until(&mut trainer, |dict| count(dict, "made") > made + 1);
-    let run = trainer.finish().unwrap();
-    assert_eq!(run.best.unwrap().score, Checkpoint::load(&in_the_way).unwrap().score);
-    assert_eq!(run.checkpoint_failures.len(), 1, "{:?}", run.checkpoint_failures);
 }
 
 /// A run of so many iterations that waits, at the tenth, for evaluations to have begun, if it makes any.
