@@ -1,13 +1,18 @@
-//! The cost of observability: CartPole at full speed, with and without reporters and spans.
+//! The cost of observability: CartPole at full speed, without and with reporters, spans, a log, evaluations.
 //!
 //! ```text
 //! cargo bench --bench overhead
 //! ```
 //!
 //! Each round runs the same training in separate processes, in turn: `ledger` with only clocks and tickets,
-//! which are always on; `sinks` with a run folder (JSON lines, CSV, TensorBoard, report) and an endpoint for
-//! Prometheus; `spans` with timers and a timeline of every span; `all` with both. Rates of one round are
-//! compared. There are ten results a second, ten to a hundred times as many as usual.
+//! which are always on; `sinks` with a run folder (JSON lines, CSV, TensorBoard, report) and an endpoint
+//! for Prometheus; `spans` with timers and a timeline of every span; `all` with both; `log` with a file of
+//! messages, as `pronk train` writes it; `evaluation` with 20 episodes every second, and `video` with a
+//! video of each. Rates of one round are compared. There are ten results a second, ten to a hundred times
+//! as many as usual.
+//!
+//! Evaluations work on a thread of their own, so where all cores are busy they take their share of them: it
+//! is printed, as the working time of the thread `evaluator` in the ledger over that of all cores.
 //!
 //! The ledger's own cost is computed, because a few thousandths would drown in noise: the number of clock
 //! switches of all threads, times the measured cost of a switch, as a share of the threads' working time.
@@ -28,22 +33,26 @@
 #[path = "../examples/cartpole/config.rs"]
 mod cartpole;
 
+use std::fs::File;
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use pronk::envs::CartPole;
 use pronk::metrics::{StateClock, ThreadTime};
 use pronk::prelude::*;
 use pronk::trainer::TrainerState;
-use pronk::{Prometheus, Timeline, Timers};
+use pronk::{Every, Prometheus, Timeline, Timers};
 use serde_json::{Value, json};
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::filter::{LevelFilter, filter_fn};
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const VARIANTS: [&str; 4] = ["ledger", "sinks", "spans", "all"];
+const VARIANTS: [&str; 7] = ["ledger", "sinks", "spans", "all", "log", "evaluation", "video"];
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -55,6 +64,7 @@ fn main() {
     let (rounds, secs) = if args.iter().any(|arg| arg == "--bench") { (15, "3") } else { (1, "0.3") };
     let mut ratios = vec![Vec::new(); VARIANTS.len()];
     let mut ledger = Vec::new();
+    let mut evaluator = vec![Vec::new(); VARIANTS.len()];
     for _ in 0..rounds {
         let results: Vec<Value> = VARIANTS.iter().map(|variant| child(variant, secs)).collect();
         let rate = |result: &Value| result["env_steps_per_s"].as_f64().unwrap();
@@ -62,10 +72,17 @@ fn main() {
             ratios.push(rate(result) / rate(&results[0]));
         }
         ledger.push(results[0]["switches_share"].as_f64().unwrap());
+        for (shares, result) in evaluator.iter_mut().zip(&results) {
+            shares.push(result["evaluator_share"].as_f64().unwrap());
+        }
     }
     println!("ratios of env-steps per second in one round, medians of {rounds} [first quartile, last quartile]\n");
     for (variant, mut ratios) in VARIANTS.into_iter().zip(ratios) {
-        println!("{variant:>8} to ledger alone: {}", quartiles(&mut ratios));
+        println!("{variant:>10} to ledger alone: {}", quartiles(&mut ratios));
+    }
+    println!();
+    for (variant, mut shares) in VARIANTS.into_iter().zip(evaluator).filter(|(_, shares)| shares[0] > 0.0) {
+        println!("{variant:>10}: the evaluator's share of the cores: {}", quartiles(&mut shares));
     }
     println!("\nswitches of clocks, as a share of the threads' working time: {}", quartiles(&mut ledger));
     println!("one switch takes {:.1} ns", switch_secs() * 1e9);
@@ -92,7 +109,21 @@ fn run(variant: &str, time: Duration) -> Value {
     if spans {
         tracing_subscriber::registry().with(timers.layer()).with(timeline.layer()).init();
     }
-    let mut trainer = Trainer::new(cartpole::config(1, 64), |_: &EnvContext| CartPole::new()).unwrap();
+    if variant == "log" {
+        let file = Mutex::new(File::create(folder.path().join("log.txt")).unwrap());
+        let messages = filter_fn(|metadata| metadata.is_event() && *metadata.level() <= LevelFilter::INFO);
+        let layer = fmt::layer().with_ansi(false).with_writer(file);
+        tracing_subscriber::registry().with(layer.with_filter(messages)).init();
+    }
+    let mut config = cartpole::config(1, 64);
+    if ["evaluation", "video"].contains(&variant) {
+        config.evaluation.every = Some(Every::Time(Duration::from_secs(1)));
+    }
+    let mut builder = Trainer::builder(config).env(|_: &EnvContext| CartPole::new());
+    if variant == "video" {
+        builder = builder.videos(folder.path());
+    }
+    let mut trainer = builder.build().unwrap();
     if spans {
         trainer.add_reporter(timers.file(folder.path().join("timers.json")));
         trainer.add_reporter(timeline);
@@ -113,9 +144,12 @@ fn run(variant: &str, time: Duration) -> Value {
         let sum = |times: &[ThreadTime]| times.iter().map(figure).sum::<f64>();
         sum(&after.time) - sum(&before.time)
     };
+    let evaluating = of_all(|time| if time.thread == "evaluator" { working_secs(time) } else { 0.0 });
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     json!({
         "env_steps_per_s": (after.env_steps_trained - before.env_steps_trained) as f64 / secs,
         "switches_share": of_all(|time| time.n_switches as f64) * switch_secs() / of_all(working_secs),
+        "evaluator_share": evaluating / (secs * cores),
     })
 }
 

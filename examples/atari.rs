@@ -114,7 +114,7 @@ fn main() -> anyhow::Result<ExitCode> {
             game.into()
         }
         Frames::AlePy => {
-            let mut game = AtariVector { python, ..AtariVector::new(snake_case(&args.game)) };
+            let mut game = AtariVector { python, ..AtariVector::new(&args.game) };
             for side in ["img_height", "img_width"] {
                 game.kwargs.insert(side.to_owned(), args.size.into());
             }
@@ -192,16 +192,4 @@ fn config(args: &Args) -> TrainerConfig {
         config.results.weights_digest = true;
     }
     config
-}
-
-/// The name of a ROM: `ms_pacman` for `MsPacman`.
-fn snake_case(name: &str) -> String {
-    let mut snake = String::new();
-    for (at, letter) in name.char_indices() {
-        if letter.is_uppercase() && at > 0 {
-            snake.push('_');
-        }
-        snake.extend(letter.to_lowercase());
-    }
-    snake
 }

@@ -41,6 +41,17 @@ impl Checkpoint {
         save_all([(&default_policy(), self)], dir.as_ref())
     }
 
+    /// Saves all of a run's policies into `dir`, as [`Run::save`](crate::Run::save) does; for example those of
+    /// [`Run::best`](crate::Run::best).
+    ///
+    /// *Blocks* on the disk.
+    ///
+    /// # Errors
+    /// As of [`save`](Self::save), and no policies.
+    pub fn save_all(policies: &ByPolicy<Self>, dir: impl AsRef<Path>) -> Result<(), CheckpointError> {
+        save_all(policies, dir.as_ref())
+    }
+
     /// Loads the only policy in the folder `path`, or the policy `NAME` if `path` is `FOLDER/NAME`.
     ///
     /// During a save by another process it loads the old or the new checkpoint.

@@ -1,10 +1,17 @@
 #![doc = include_str!("../README.md")]
+//!
+//! # The guide
+//!
+//! [`guide`] has pages for people who train agents: a first run, environments, reading a run, choosing sizes,
+//! algorithms, and what to do when something goes wrong.
 
 pub mod bottleneck;
 pub mod checkpoint;
 pub mod config;
 mod digest;
 mod error;
+#[cfg(any(doc, doctest))]
+pub mod guide;
 mod multi_agent;
 pub mod prelude;
 mod prometheus;
@@ -12,6 +19,7 @@ mod record;
 mod result;
 mod resume;
 mod run_folder;
+mod run_info;
 pub mod signals;
 mod stop;
 pub mod trainer;
@@ -53,6 +61,7 @@ pub use record::{RecordError, Recording, Replay};
 pub use result::TrainResult;
 pub use resume::{Resume, ResumeError};
 pub use run_folder::{RunFolder, RunFolderError};
+pub use run_info::{RunInfo, RunInfoError, RunState, machine};
 pub use signals::on_ctrl_c;
 pub use stop::{StopReason, StopWhen};
 pub use trainer::{ActingError, ActingHost, ActingOutcome, FailedRun, Run, Trainer, TrainerBuilder, Whole};
@@ -71,5 +80,5 @@ pub use pronk_policy::{
 pub use pronk_rollout::{
     ActionRef, AsyncEnv, AsyncEnvs, End, Env, EnvContext, EnvError, EnvFactory, EnvFailure, EnvSpec, Gather,
     MultiAgentEnv, ObsMut, PolicyMapping, Step, Vectorised, check_env, check_env_twice, check_multi_agent_env,
-    check_multi_agent_env_twice, evaluate,
+    check_multi_agent_env_twice, evaluate, evaluate_agents,
 };

@@ -16,6 +16,9 @@ pub(crate) const TABLE: &str = "progress.csv";
 /// The page of the run.
 pub(crate) const REPORT: &str = "report.html";
 
+/// The link to the newest run.
+const LATEST: &str = "latest";
+
 /// Other logs of a run, besides TensorBoard's.
 const RECORDS: [&str; 3] = [TABLE, REPORT, "timers.json"];
 
@@ -42,6 +45,13 @@ pub(crate) const EVENTS: &str = "events.out.tfevents.";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunFolder {
     path: PathBuf,
+    /// What `latest` beside the folder pointed to before, if this made the folder.
+    made: Option<Made>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Made {
+    before: Option<PathBuf>,
 }
 
 /// Why a folder could not be used.
@@ -79,13 +89,44 @@ impl RunFolder {
     /// # Errors
     /// The folder or the link that cannot be made.
     pub fn create(runs: impl AsRef<Path>, seed: u64) -> Result<Self, RunFolderError> {
-        let runs = runs.as_ref();
+        Self::create_called(runs.as_ref(), &format!("{}-s{seed}", utc(now_secs())))
+    }
+
+    /// Makes `<parent>/<UTC time>`, and the link `<parent>/latest` as [`create`](Self::create) does: for several runs
+    /// that belong together, in folders of their own below it.
+    ///
+    /// # Errors
+    /// The folder or the link that cannot be made.
+    pub fn create_dated(parent: impl AsRef<Path>) -> Result<Self, RunFolderError> {
+        Self::create_called(parent.as_ref(), &utc(now_secs()))
+    }
+
+    fn create_called(runs: &Path, name: &str) -> Result<Self, RunFolderError> {
         fs::create_dir_all(runs).map_err(failed("create", runs))?;
-        let name = format!("{}-s{seed}", utc(now_secs()));
-        let nth = |n: u32| if n == 1 { name.clone() } else { format!("{name}-{n}") };
+        let nth = |n: u32| if n == 1 { name.to_owned() } else { format!("{name}-{n}") };
         let name = create_first_free(runs, nth).map_err(failed("create a folder in", runs))?;
-        point_latest_to(runs, &name).map_err(failed("point to the new run from", &runs.join("latest")))?;
-        Ok(Self { path: runs.join(name) })
+        let before = fs::read_link(runs.join(LATEST)).ok();
+        point_latest_to(runs, Path::new(&name)).map_err(failed("point to the new run from", &runs.join(LATEST)))?;
+        Ok(Self { path: runs.join(name), made: Some(Made { before }) })
+    }
+
+    /// Removes a folder that was made for a run that could not begin, and points `latest` to the run before.
+    /// A folder that this value did not make stays as it is.
+    ///
+    /// # Errors
+    /// What cannot be removed, or the link that cannot be made.
+    pub fn discard(self) -> Result<(), RunFolderError> {
+        let Some(Made { before }) = self.made else { return Ok(()) };
+        let latest = self.path.with_file_name(LATEST);
+        // Another run may have begun since.
+        if fs::read_link(&latest).is_ok_and(|to| Some(to.as_os_str()) == self.path.file_name()) {
+            let moved = match before {
+                Some(before) => point_latest_to(self.path.parent().unwrap_or(Path::new(".")), &before),
+                None => fs::remove_file(&latest),
+            };
+            moved.map_err(failed("restore", &latest))?;
+        }
+        fs::remove_dir_all(&self.path).map_err(failed("remove", &self.path))
     }
 
     /// The folder `path` for a new run; it need not exist.
@@ -97,7 +138,7 @@ impl RunFolder {
         let policy = path.join(MANIFEST).exists().then(|| MANIFEST.to_owned());
         match records(&path)?.into_iter().next().or(policy) {
             Some(found) => Err(RunFolderError::Taken { path, found }),
-            None => Ok(Self { path }),
+            None => Ok(Self { path, made: None }),
         }
     }
 
@@ -112,7 +153,7 @@ impl RunFolder {
             let record = path.join(record);
             fs::remove_file(&record).map_err(failed("remove", &record))?;
         }
-        Ok(Self { path })
+        Ok(Self { path, made: None })
     }
 
     /// The folder `path` for a run that resumes from its policy. Earlier logs move to `life-1`, then
@@ -123,13 +164,13 @@ impl RunFolder {
     pub fn resume(path: impl Into<PathBuf>) -> Result<Self, RunFolderError> {
         let path = path.into();
         move_aside(&path)?;
-        Ok(Self { path })
+        Ok(Self { path, made: None })
     }
 
     /// The folder `path` of a run that goes on ([`TrainerBuilder::resume`](crate::TrainerBuilder::resume)) or, if it
     /// holds none, of a new one. Logs stay where they are: the run continues them.
     pub fn going_on(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
+        Self { path: path.into(), made: None }
     }
 
     /// The folder.
@@ -139,7 +180,7 @@ impl RunFolder {
 
     /// The newest run made by [`create`](Self::create) in `runs`, or `runs` itself.
     pub fn newest(runs: impl AsRef<Path>) -> PathBuf {
-        let latest = runs.as_ref().join("latest");
+        let latest = runs.as_ref().join(LATEST);
         if latest.exists() { latest } else { runs.as_ref().to_owned() }
     }
 }
@@ -214,10 +255,10 @@ fn create_first_free(parent: &Path, nth: impl Fn(u32) -> String) -> io::Result<S
 /// The link is made under another name and renamed, so that it always exists, and concurrent runs do not
 /// collide.
 #[cfg(unix)]
-fn point_latest_to(runs: &Path, name: &str) -> io::Result<()> {
-    let beside = runs.join(format!(".latest-{name}"));
-    std::os::unix::fs::symlink(name, &beside)?;
-    fs::rename(&beside, runs.join("latest")).inspect_err(|_| {
+fn point_latest_to(runs: &Path, run: &Path) -> io::Result<()> {
+    let beside = runs.join(format!(".{LATEST}-{}", run.display().to_string().replace('/', "-")));
+    std::os::unix::fs::symlink(run, &beside)?;
+    fs::rename(&beside, runs.join(LATEST)).inspect_err(|_| {
         // The error to report is that of the rename.
         let _ = fs::remove_file(&beside);
     })
@@ -225,7 +266,7 @@ fn point_latest_to(runs: &Path, name: &str) -> io::Result<()> {
 
 /// Links need a privilege on this system.
 #[cfg(not(unix))]
-fn point_latest_to(_runs: &Path, _name: &str) -> io::Result<()> {
+fn point_latest_to(_runs: &Path, _run: &Path) -> io::Result<()> {
     Ok(())
 }
 
@@ -234,9 +275,9 @@ fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RunFold
     move |cause| RunFolderError::Io { doing, path, cause }
 }
 
-// Only for a name, so it need not be monotonic.
+/// Seconds since 1970: for names and for people, so they need not be monotonic.
 #[allow(clippy::disallowed_methods)]
-fn now_secs() -> u64 {
+pub(crate) fn now_secs() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 

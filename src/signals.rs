@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -29,6 +29,12 @@ enum Signal {
 }
 
 impl Signal {
+    /// The one that asks a process to end, where there is one.
+    #[cfg(unix)]
+    const TERMINATE: Self = Self::Terminate;
+    #[cfg(not(unix))]
+    const TERMINATE: Self = Self::Interrupt;
+
     fn reason(self) -> StopReason {
         match self {
             Self::Interrupt => StopReason::Interrupted,
@@ -78,6 +84,43 @@ impl Signal {
 pub fn on_ctrl_c(action: impl FnOnce() + Send + 'static) -> io::Result<CtrlC> {
     listen(Box::new(|_| action()))
 }
+
+/// As [`on_ctrl_c`], with the reason: [`StopReason::Interrupted`] after Ctrl-C, [`StopReason::Terminated`]
+/// after SIGTERM. [`StopReason::signal_status`] is the exit status that goes with it.
+///
+/// # Errors
+/// As [`on_ctrl_c`].
+///
+/// # Example
+/// ```
+/// let _listening = pronk::signals::on_signal(|reason| println!("{:?}", reason.signal_status()))?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn on_signal(action: impl FnOnce(StopReason) + Send + 'static) -> io::Result<CtrlC> {
+    listen(Box::new(|signal| action(signal.reason())))
+}
+
+/// Ends the process as a first SIGTERM does, unless a signal has come already: for a program that is to end
+/// with something else, such as its parent process. On systems other than Unix, it ends as after Ctrl-C.
+///
+/// # Example
+/// ```
+/// let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+/// let _listening = pronk::signals::on_signal(move |reason| drop(sender.send(reason)))?;
+/// pronk::signals::terminate();
+/// pronk::signals::terminate(); // once is enough
+/// # #[cfg(unix)]
+/// assert_eq!(receiver.recv()?, pronk::StopReason::Terminated);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn terminate() {
+    if !SIGNALLED.load(Ordering::Relaxed) {
+        pass_on(Signal::TERMINATE);
+    }
+}
+
+/// Whether a signal has come.
+static SIGNALLED: AtomicBool = AtomicBool::new(false);
 
 fn listen(action: Action) -> io::Result<CtrlC> {
     static NEXT_ID: AtomicU64 = AtomicU64::new(0);
@@ -278,6 +321,7 @@ impl Handlers {
 }
 
 fn pass_on(signal: Signal) {
+    SIGNALLED.store(true, Ordering::Relaxed);
     let actions: Vec<_> = listeners().iter_mut().filter_map(|listener| listener.action.take()).collect();
     if actions.is_empty() {
         signal.end_the_process();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pronk_metrics::PolicyId;
+use serde::{Deserialize, Serialize};
 
 use crate::result::TrainResult;
 
@@ -38,7 +39,8 @@ pub struct StopWhen {
 }
 
 /// Why a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StopReason {
     /// A target return was reached.
     ReturnReached,

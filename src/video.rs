@@ -5,13 +5,16 @@ mod error;
 #[cfg(test)]
 mod tests;
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use pronk_buffer::shutdown;
+use pronk_metrics::{ByPolicy, write_whole};
 use pronk_policy::{ActionSelection, Policy};
-use pronk_rollout::{EnvFactory, EpisodeStat, Evaluation, Frame, evaluate_and_render};
+use pronk_rollout::{
+    CallMonitor, EnvFactory, EpisodeStat, Evaluation, Frame, MultiAgentFactory, Players, PolicyMapping, evaluate_beside,
+};
 
 use animation::Animation;
 pub use error::VideoError;
@@ -111,28 +114,52 @@ pub fn evaluate_and_record(
     seed: u64,
     options: &VideoOptions,
 ) -> Result<(Evaluation, Option<Video>), VideoError> {
+    record(Players::One { policy, factory }, choice, (n_episodes, seed), options)
+}
+
+/// As [`evaluate_agents`](crate::evaluate_agents), and records the first episode of environment 0; `None` if
+/// that draws no frames.
+pub fn evaluate_agents_and_record(
+    (policies, mapping): (&mut ByPolicy<Policy>, &PolicyMapping),
+    choice: &mut ActionSelection,
+    factory: &dyn MultiAgentFactory,
+    n_episodes: usize,
+    seed: u64,
+    options: &VideoOptions,
+) -> Result<(Evaluation, Option<Video>), VideoError> {
+    record(Players::Several { policies, mapping, factory }, choice, (n_episodes, seed), options)
+}
+
+fn record(
+    players: Players<'_>,
+    choice: &mut ActionSelection,
+    episodes: (usize, u64),
+    options: &VideoOptions,
+) -> Result<(Evaluation, Option<Video>), VideoError> {
     options.check()?;
-    let mut recorder = Recorder { options: *options, animation: None, error: None };
+    let mut recorder = Recorder::new(*options);
     let mut on_frame = |frame: Frame| recorder.take(&frame);
-    let evaluation = evaluate_and_render(policy, choice, factory, n_episodes, seed, &mut on_frame)
+    let (_guard, token) = shutdown();
+    let beside = (&CallMonitor::new(), &token);
+    let evaluation = evaluate_beside(players, choice, episodes, beside, Some(&mut on_frame))
         .map_err(|error| VideoError::Play(Box::new(error)))?;
-    let episode = evaluation.episodes.iter().find(|episode| episode.index == 0);
-    let video = match (recorder.finish()?, episode) {
-        (Some((png, n_frames)), Some(episode)) => Some(Video { png, n_frames, episode: *episode }),
-        _ => None,
-    };
+    let video = recorder.video(&evaluation)?;
     Ok((evaluation, video))
 }
 
 /// Compresses frames as they come.
-struct Recorder {
+pub(crate) struct Recorder {
     options: VideoOptions,
     animation: Option<Animation>,
     error: Option<VideoError>,
 }
 
 impl Recorder {
-    fn take(&mut self, frame: &Frame) -> ControlFlow<()> {
+    pub(crate) fn new(options: VideoOptions) -> Self {
+        Self { options, animation: None, error: None }
+    }
+
+    pub(crate) fn take(&mut self, frame: &Frame) -> ControlFlow<()> {
         let VideoOptions { max_frames, max_bytes, fps } = self.options;
         let animation = self.animation.get_or_insert_with(|| Animation::of(frame, fps));
         match animation.push(frame, max_bytes) {
@@ -145,13 +172,14 @@ impl Recorder {
         }
     }
 
-    /// The file and how many frames it has, if there was one.
-    fn finish(self) -> Result<Option<(Vec<u8>, u32)>, VideoError> {
-        match (self.error, self.animation) {
-            (Some(error), _) => Err(error),
-            (None, None) => Ok(None),
-            (None, Some(animation)) => Ok(Some((animation.to_png()?, animation.n_frames()))),
+    /// The video of the first episode of environment 0, if there were frames.
+    pub(crate) fn video(self, evaluation: &Evaluation) -> Result<Option<Video>, VideoError> {
+        if let Some(error) = self.error {
+            return Err(error);
         }
+        let episode = evaluation.episodes.iter().find(|episode| episode.index == 0);
+        let (Some(animation), Some(episode)) = (self.animation, episode) else { return Ok(None) };
+        Ok(Some(Video { png: animation.to_png()?, n_frames: animation.n_frames(), episode: *episode }))
     }
 }
 
@@ -180,22 +208,12 @@ impl Video {
     /// whole video or what was there before.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), VideoError> {
         let path = path.as_ref();
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(".part");
         let write = || {
             if let Some(folder) = path.parent() {
                 fs::create_dir_all(folder)?;
             }
-            let mut file = File::create(&beside)?;
-            file.write_all(&self.png)?;
-            // Synced before the rename, or a power failure could leave an empty file.
-            file.sync_all()?;
-            fs::rename(&beside, path)
+            write_whole(path, &self.png)
         };
-        write().map_err(|source| {
-            // Removes the partial file; a failure to do so must not hide the first.
-            let _ = fs::remove_file(&beside);
-            VideoError::Save { path: path.to_owned(), source }
-        })
+        write().map_err(|source| VideoError::Save { path: path.to_owned(), source })
     }
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 use self::group::{Group, groups};
 use self::summary::Summary;
 use crate::run_dir::RunDir;
-use crate::table::table;
+use crate::table::{count, dash, number, secs, table};
 use crate::unusable;
 
 /// Compare runs: returns, env-steps and time, and the settings that differ
@@ -117,29 +117,4 @@ fn print_differences(groups: &[Group<'_>]) {
         }
         say!("\n{rows}");
     }
-}
-
-fn dash() -> String {
-    "–".to_owned()
-}
-
-fn number(value: Option<f64>) -> String {
-    value.map_or_else(dash, |value| format!("{value:.2}"))
-}
-
-fn secs(secs: f64) -> String {
-    format!("{secs:.1} s")
-}
-
-/// A count with its thousands apart: 1,234,567.
-fn count(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.char_indices() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

@@ -5,9 +5,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::Result;
 use clap::ValueHint;
+use pronk::machine;
 use serde_json::Value;
-
-use crate::run_info::machine;
 
 /// Say what is there, what is missing, and how to install it
 #[derive(clap::Args)]

@@ -120,7 +120,7 @@ impl Environment {
             Some(("atari", game)) if !game.is_empty() => {
                 options.refuse(name, "max_episode_steps", max_episode_steps.is_some())?;
                 options.refuse(name, "action_mask", action_mask)?;
-                Ok(single(process(AtariVector { kwargs, python, ..AtariVector::new(snake_case(game)) }.into())))
+                Ok(single(process(AtariVector { kwargs, python, ..AtariVector::new(game) }.into())))
             }
             Some(("pettingzoo", module)) if !module.is_empty() => {
                 let env = PettingZoo { kwargs, python, max_episode_steps, action_mask, ..PettingZoo::new(module) };
@@ -175,18 +175,6 @@ fn nearest(name: &str) -> Option<String> {
     let known = NATIVE.iter().map(|native| native.name.to_owned()).chain(families);
     let (best, known) = known.map(|known| (likeness(&known), known)).max_by(|a, b| a.0.total_cmp(&b.0))?;
     (best > 0.75).then_some(known)
-}
-
-/// The name of a ROM: `ms_pacman` for `MsPacman`.
-fn snake_case(name: &str) -> String {
-    let mut snake = String::new();
-    for (at, letter) in name.char_indices() {
-        if letter.is_uppercase() && at > 0 {
-            snake.push('_');
-        }
-        snake.extend(letter.to_lowercase());
-    }
-    snake
 }
 
 impl EnvFactory for SingleAgent {

@@ -17,11 +17,14 @@ mod environment;
 mod envs;
 mod evaluate;
 mod export;
+mod messages;
 mod run_dir;
 mod run_file;
-mod run_info;
+mod spread;
+mod sweep;
 mod table;
 mod train;
+mod watch;
 
 use std::fmt;
 use std::io::{ErrorKind, Write as _};
@@ -50,8 +53,10 @@ Colours appear on a terminal only, and not if NO_COLOR is set.";
 #[derive(Subcommand)]
 enum Command {
     Train(train::Train),
+    Sweep(sweep::Sweep),
     Evaluate(evaluate::Evaluate),
     Compare(compare::Compare),
+    Watch(watch::Watch),
     Export(export::Export),
     Config(config::Config),
     Envs(envs::Envs),
@@ -86,8 +91,10 @@ fn print(text: fmt::Arguments<'_>) {
 fn main() -> ExitCode {
     let outcome = match Args::parse().command {
         Command::Train(args) => args.run(),
+        Command::Sweep(args) => args.run(),
         Command::Evaluate(args) => args.run(),
         Command::Compare(args) => args.run(),
+        Command::Watch(args) => args.run(),
         Command::Export(args) => args.run(),
         Command::Config(args) => args.run(),
         Command::Envs(args) => args.run(),

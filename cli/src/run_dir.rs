@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use pronk::policy::Policy;
-use pronk::{Checkpoint, CheckpointError, RunFolder};
+use pronk::{ByPolicy, Checkpoint, CheckpointError, PolicyId, RunFolder};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::run_file::RunFile;
 
@@ -16,6 +17,9 @@ pub(crate) const CONFIG: &str = "config.toml";
 
 /// The folder of checkpoints in that of a run.
 pub(crate) const CHECKPOINTS: &str = "checkpoints";
+
+/// The folder of videos in that of a run.
+pub(crate) const VIDEOS: &str = "videos";
 
 /// The folder of a run.
 #[derive(Clone, Debug)]
@@ -63,20 +67,36 @@ impl RunDir {
 
     /// The policy that it ended with, or that of its newest checkpoint while it has not ended.
     pub(crate) fn checkpoint(&self) -> Result<Checkpoint, CheckpointError> {
-        match Checkpoint::load(&self.path) {
-            Err(CheckpointError::Io { .. }) if self.path.join(CHECKPOINTS).exists() => {
-                Checkpoint::load(self.path.join(CHECKPOINTS))
-            }
+        self.newest(|path| Checkpoint::load(path))
+    }
+
+    /// The policies that it ended with, or those of its newest checkpoint while it has not ended.
+    pub(crate) fn policies(&self) -> Result<ByPolicy<Policy>> {
+        policies(self.newest(|path| Checkpoint::load_all(path))?)
+    }
+
+    fn newest<C>(&self, load: impl Fn(&Path) -> Result<C, CheckpointError>) -> Result<C, CheckpointError> {
+        let checkpoints = self.path.join(CHECKPOINTS);
+        match load(&self.path) {
+            Err(CheckpointError::Io { .. }) if checkpoints.exists() => load(&checkpoints),
             loaded => loaded,
         }
     }
 
-    pub(crate) fn policy(&self) -> Result<Policy> {
-        Ok(self.checkpoint()?.policy()?)
+    /// The policies with the highest mean return in an evaluation of the run.
+    pub(crate) fn best_policies(&self) -> Result<ByPolicy<Policy>> {
+        let best = self.path.join(CHECKPOINTS).join("best");
+        ensure!(
+            best.exists(),
+            "{} has no best policy: the run has made no evaluation, for which `evaluation.every` asks",
+            self.path.display()
+        );
+        policies(Checkpoint::load_all(best)?)
     }
 
-    /// Calls `each` with the figures of every result. A last line that is being written is left out.
-    pub(crate) fn results(&self, mut each: impl FnMut(Figures)) -> Result<()> {
+    /// Calls `each` with every result, as [`Figures`] or whatever is read of it. A last line that is being
+    /// written is left out.
+    pub(crate) fn results<T: DeserializeOwned>(&self, mut each: impl FnMut(T)) -> Result<()> {
         let path = self.path.join("results.jsonl");
         let file = File::open(&path).with_context(|| format!("cannot read {}", path.display()))?;
         for line in BufReader::new(file).lines() {
@@ -87,4 +107,13 @@ impl RunDir {
         }
         Ok(())
     }
+}
+
+/// The policies, to act with.
+fn policies(checkpoints: ByPolicy<Checkpoint>) -> Result<ByPolicy<Policy>> {
+    let policy = |(id, checkpoint): (PolicyId, Checkpoint)| {
+        let policy = checkpoint.policy().with_context(|| format!("the policy `{id}` cannot act"));
+        Ok((id, policy?))
+    };
+    checkpoints.into_iter().map(policy).collect()
 }

@@ -15,7 +15,8 @@ use std::path::Path;
 use pronk::TrainerConfig;
 use serde_json::{Map, Value};
 
-pub(crate) use self::entry::Entry;
+pub(crate) use self::document::json;
+pub(crate) use self::entry::{Entry, Source};
 pub(crate) use self::error::FileError;
 use self::keys::{ALGORITHMS, Keys};
 pub(crate) use self::tables::{EnvOptions, Log, MultiAgent, Policies, Stop};
@@ -49,15 +50,20 @@ impl RunFile {
 
     /// As [`read`](Self::read), from the text of the file.
     pub(crate) fn parse(path: &Path, text: &str, flags: Vec<Entry>) -> Result<Self, FileError> {
-        let keys = Keys::new();
-        let mut entries = document::entries(path, text, &keys)?;
-        for flag in flags {
-            let flag = flag.resolved(&keys, algorithm(&entries))?;
-            // A flag replaces what the file says, and what an earlier flag said.
-            entries.retain(|entry| !entry.is_replaced_by(&flag));
-            entries.push(flag);
+        Self::of(path, &mut entries(path, text, flags)?)
+    }
+
+    /// As [`parse`](Self::parse), but each of the flags must count.
+    ///
+    /// # Errors
+    /// Also the first one that a later one replaces, or that is a setting of another algorithm.
+    pub(crate) fn parse_all(path: &Path, text: &str, flags: &[Entry]) -> Result<Self, FileError> {
+        let mut entries = entries(path, text, flags.to_vec())?;
+        if let Some(flag) = flags.iter().find(|flag| entries.iter().all(|entry| entry.source != flag.source)) {
+            let reason = "has no effect: it is a setting of another algorithm, or another key replaces it";
+            return Err(flag.at_fault(&format!("`{}` {reason}", flag.key.join("."))));
         }
-        Self::of(path, &mut with_one_algorithm(entries)?)
+        Self::of(path, &mut entries)
     }
 
     /// The settings that entries make, each of which is checked alone first, so that an error has its place.
@@ -105,6 +111,19 @@ impl RunFile {
             config: serde_json::from_value(Value::Object(tree)).map_err(|error| error.to_string())?,
         })
     }
+}
+
+/// The settings of the file, and the flags in their place.
+fn entries(path: &Path, text: &str, flags: Vec<Entry>) -> Result<Vec<Entry>, FileError> {
+    let keys = Keys::new();
+    let mut entries = document::entries(path, text, &keys)?;
+    for flag in flags {
+        let flag = flag.resolved(&keys, algorithm(&entries))?;
+        // A flag replaces what the file says, and what an earlier flag said.
+        entries.retain(|entry| !entry.is_replaced_by(&flag));
+        entries.push(flag);
+    }
+    with_one_algorithm(entries)
 }
 
 /// The algorithm that the entries choose, the default one if they choose none.

@@ -9,3 +9,31 @@ pub(crate) fn table(heads: &[&str]) -> Table {
     table.set_header(heads.iter().map(|head| head.to_uppercase()));
     table
 }
+
+/// What stands for no value.
+pub(crate) fn dash() -> String {
+    "–".to_owned()
+}
+
+/// A number with two decimals.
+pub(crate) fn number(value: Option<f64>) -> String {
+    value.map_or_else(dash, |value| format!("{value:.2}"))
+}
+
+/// A time in seconds.
+pub(crate) fn secs(secs: f64) -> String {
+    format!("{secs:.1} s")
+}
+
+/// A count with its thousands apart: 1,234,567.
+pub(crate) fn count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

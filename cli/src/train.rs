@@ -1,22 +1,26 @@
 //! `pronk train`.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
+use std::{fs, io, thread};
 
 use anyhow::{Context, Result};
 use clap::ValueHint;
 use pronk::prelude::*;
-use pronk::{FailedRun, Prometheus, Resume, Run, RunFolder, Timeline, Timers, TrainError, Whole};
-use serde_json::json;
-use tracing_subscriber::layer::SubscriberExt as _;
+use pronk::{FailedRun, Prometheus, Resume, Run, RunFolder, RunInfo, Timeline, Timers, TrainError, Whole};
+use pronk_dashboard::Dashboard;
+use tracing::Subscriber;
+use tracing_subscriber::layer::{Layer, SubscriberExt as _};
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::environment::Environment;
-use crate::run_dir::{CHECKPOINTS, CONFIG, RunDir};
+use crate::messages::{self, LOG, Severity};
+use crate::run_dir::{CHECKPOINTS, CONFIG, RunDir, VIDEOS};
 use crate::run_file::{Entry, RunFile};
-use crate::run_info::RunInfo;
 use crate::unusable;
+use crate::watch::refused;
 
 /// Train an agent as a config file says
 #[derive(clap::Args)]
@@ -25,6 +29,7 @@ Examples:
   pronk train configs/cartpole.toml
   pronk train configs/pong.toml --set learner.lr=0.0001 --set env_options.python=venv/bin/python
   pronk train --resume runs/latest
+  pronk train configs/pong.toml --dashboard 127.0.0.1:8080   # and open http://127.0.0.1:8080/
   pronk train runs/latest/config.toml        # the same run again")]
 pub(crate) struct Train {
     /// The config file; `pronk config ENV` prints one
@@ -45,20 +50,31 @@ pub(crate) struct Train {
     /// Go on with the run in this folder, from its newest checkpoint
     #[arg(long, value_name = "RUN", value_hint = ValueHint::DirPath)]
     resume: Option<PathBuf>,
+    /// Serve a live page of the run at this address, such as 127.0.0.1:8080; port 0 is any free one
+    #[arg(long, value_name = "ADDRESS")]
+    dashboard: Option<String>,
     /// Print one line of JSON at the end, and nothing else
     #[arg(long)]
     json: bool,
     /// Print nothing while it trains
     #[arg(long)]
     quiet: bool,
+    /// End as by SIGTERM when the standard input ends, such as with the parent process
+    #[arg(long, hide = true)]
+    end_with_stdin: bool,
 }
 
 impl Train {
     pub(crate) fn run(self) -> Result<ExitCode> {
+        if self.end_with_stdin {
+            end_with_stdin()?;
+        }
         let resumed = self.resume.as_deref().map(RunDir::find).transpose().map_err(unusable)?;
         let file = self.settings(resumed.as_ref())?;
         let envs_per_worker = file.config.workers.num_envs_per_worker;
         let env = Environment::named(&file.env, &file.env_options, envs_per_worker).map_err(unusable)?;
+        // Before the folder: what is refused makes none.
+        let dashboard = self.dashboard.as_deref().map(|address| self.bind(address)).transpose()?;
         let out = self.folder(resumed, file.config.seed)?;
 
         // Before the threads begin, so that their first spans are seen as well.
@@ -66,9 +82,19 @@ impl Train {
         fs::create_dir_all(out.path()).with_context(|| format!("cannot create {}", out.path().display()))?;
         let timeline = out.path().join("timeline.json");
         let timeline = file.log.timeline.then(|| Timeline::create(timeline, Timeline::DEFAULT_EVENTS)).transpose()?;
-        tracing_subscriber::registry().with(timers.layer()).with(timeline.as_ref().map(Timeline::layer)).init();
+        let log = self.log(&out, file.log.level)?;
+        let terminal = (!self.quiet && !self.json).then(messages::to_terminal);
+        let layers = tracing_subscriber::registry().with(timers.layer()).with(timeline.as_ref().map(Timeline::layer));
+        layers.with(log).with(terminal).init();
 
-        let mut trainer = self.trainer(&file, env, &out)?;
+        let mut trainer = match self.trainer(&file, env, &out) {
+            Ok(trainer) => trainer,
+            Err(error) => {
+                // Else an empty folder would be the newest run.
+                out.discard()?;
+                return Err(error);
+            }
+        };
         trainer.log_to(&out)?;
         trainer.add_reporter(timers.file(out.path().join("timers.json")));
         if let Some(timeline) = timeline {
@@ -76,6 +102,9 @@ impl Train {
         }
         if let Some(address) = &file.log.prometheus {
             trainer.add_reporter(Prometheus::bind(address)?);
+        }
+        if let Some(dashboard) = dashboard {
+            trainer.add_reporter(dashboard.with_settings(file.to_json()).with_folder(out.path())?);
         }
         if file.log.console && !self.quiet && !self.json {
             trainer.add_reporter(Console::stderr());
@@ -91,17 +120,23 @@ impl Train {
         if run.whole != Whole::Nothing {
             run.save(&out)?;
         }
-        info.end(json!({
-            "reason": run.reason.map(|reason| format!("{reason:?}")),
-            "failure": failure.as_ref().map(ToString::to_string),
-            "reached": run.reached(),
-            "ledger_closed": run.ledger_closed(),
-        }))?;
+        info.end(&run, failure.as_ref().map(|cause| cause as _))?;
         self.print(&run, &out);
         match failure {
             Some(cause) => Err(cause.into()),
             None => Ok(run.exit_status().into()),
         }
+    }
+
+    /// The live page, whose address is printed.
+    fn bind(&self, address: &str) -> Result<Dashboard> {
+        let dashboard = Dashboard::bind(address).map_err(refused)?;
+        let url = dashboard.url();
+        // A port or a token that is not known would be of no use.
+        if !self.quiet || url != format!("http://{address}/") {
+            eprintln!("live page: {url}");
+        }
+        Ok(dashboard)
     }
 
     fn settings(&self, resumed: Option<&RunDir>) -> Result<RunFile> {
@@ -122,8 +157,23 @@ impl Train {
         }
     }
 
+    /// The layer that adds messages to the folder's log, which goes on unless the run is overwritten.
+    fn log<S>(&self, out: &RunFolder, least: Severity) -> Result<impl Layer<S>>
+    where
+        S: Subscriber + for<'span> LookupSpan<'span>,
+    {
+        let path = out.path().join(LOG);
+        if self.overwrite && path.exists() {
+            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+        messages::to_file(&path, least).with_context(|| format!("cannot write {}", path.display()))
+    }
+
     fn trainer(&self, file: &RunFile, env: Environment, out: &RunFolder) -> Result<Trainer> {
         let mut builder = Trainer::builder(file.config.clone()).checkpoints(out.path().join(CHECKPOINTS));
+        if file.log.videos {
+            builder = builder.videos(out.path().join(VIDEOS));
+        }
         if let Some(run) = &self.resume {
             builder = builder.resume(Resume::from(RunDir::find(run)?.path.join(CHECKPOINTS)));
         }
@@ -153,4 +203,18 @@ impl Train {
         say!("{mean} after {env_steps} env-steps in {secs:.1} s");
         say!("{}", out.path().display());
     }
+}
+
+/// Ends the run as SIGTERM does once the standard input ends.
+fn end_with_stdin() -> Result<()> {
+    let wait = || {
+        // What comes does not matter, and an input that cannot be read has ended too.
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        // Some schedulers signal all processes at once, and a second signal would not let the run save
+        // itself.
+        thread::park_timeout(Duration::from_millis(200));
+        pronk::signals::terminate();
+    };
+    let spawned = thread::Builder::new().name("stdin".to_owned()).spawn(wait);
+    spawned.map(drop).context("cannot start the thread that waits for the end of the standard input")
 }

@@ -8,6 +8,7 @@ mod catch;
 mod ids;
 mod moments;
 mod numbers;
+mod whole_file;
 
 mod timer;
 mod window;
@@ -19,6 +20,8 @@ mod info;
 
 mod result;
 
+mod history;
+
 mod reporter;
 
 mod spans;
@@ -28,6 +31,7 @@ pub use catch::{catch, panic_text};
 pub use ids::{ByPolicy, DEFAULT_POLICY, PolicyId, default_policy};
 pub use moments::{NormalizerMoments, RunningMoments};
 pub use numbers::round_half_even;
+pub use whole_file::write_whole;
 
 pub use timer::TimerStat;
 pub use window::WindowStat;
@@ -42,8 +46,10 @@ pub use info::{Info, InfoError, InfoTree, Leaf, LeafValue, LearnerInfo, LearnerI
 
 pub use result::ResultDict;
 
+pub use history::RunHistory;
+
 pub use reporter::{
-    Console, Csv, FileMark, HtmlReport, JsonLines, ReportError, Reporter, ReporterFn, TensorBoard, reporter_fn,
+    Console, Csv, FileMark, HtmlReport, JsonLines, ReportError, Reporter, ReporterFn, TensorBoard, charts, reporter_fn,
 };
 
 pub use spans::{Timeline, TimelineLayer, Timers, TimersFile, TimersLayer};

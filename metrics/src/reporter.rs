@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub use closure::{ReporterFn, reporter_fn};
 pub use console::Console;
 pub use csv::Csv;
-pub use html::HtmlReport;
+pub use html::{HtmlReport, charts};
 pub use json_lines::JsonLines;
 pub use tensorboard::TensorBoard;
 

@@ -3,8 +3,9 @@
 use crate::error::check_len;
 use crate::onnx::Export;
 use crate::{
-    ActionScale, ActionsMut, CpuNetwork, Distribution, GaussianConfig, Input, Memory, Network, NetworkSpec, ObsDtype,
-    ObsNormalizer, ObsRef, Outputs, Params, PolicyError, Rng, Space, distribution_with, mask_logits,
+    ActionScale, ActionsMut, CpuNetwork, Distribution, GaussianConfig, Input, Memory, Network, NetworkShape,
+    NetworkSpec, ObsDtype, ObsNormalizer, ObsRef, Outputs, Params, PolicyError, Rng, Space, distribution_with,
+    mask_logits,
 };
 
 /// How a policy selects actions.
@@ -134,14 +135,7 @@ impl Policy {
         actions: ActionsMut<'_>,
     ) -> Result<(), PolicyError> {
         self.look(obs, rows)?;
-        match actions {
-            ActionsMut::Discrete(_) => self.choose(rows, choice, actions),
-            ActionsMut::Continuous(numbers) => {
-                self.choose(rows, choice, ActionsMut::Continuous(&mut *numbers))?;
-                self.scale.to_env(numbers);
-                Ok(())
-            }
-        }
+        self.decide(rows, choice, actions)
     }
 
     /// As [`act`](Self::act), but never selects an action whose `mask` is false.
@@ -160,7 +154,40 @@ impl Policy {
     ) -> Result<(), PolicyError> {
         self.look(obs, rows)?;
         mask_logits(&self.action, mask, &mut self.outputs.logits)?;
-        self.choose(rows, choice, actions)
+        self.decide(rows, choice, actions)
+    }
+
+    /// As [`act`](Self::act), or as [`act_masked`](Self::act_masked) with a `mask`, for rows that differ from
+    /// call to call, such as the agents that have to act. The caller keeps the recurrent state of each, zeros
+    /// at the start of an episode; the call replaces it by the next. The policy's own rows keep theirs.
+    ///
+    /// *Shapes*: `state` is `[rows, state_len]`.
+    ///
+    /// # Errors
+    /// As [`act`](Self::act) and [`mask_logits`]. The state stays as it was if the network fails.
+    pub fn act_from(
+        &mut self,
+        state: &mut [f32],
+        (obs, rows): (ObsRef<'_>, usize),
+        mask: Option<&[bool]>,
+        choice: &mut ActionSelection,
+        actions: ActionsMut<'_>,
+    ) -> Result<(), PolicyError> {
+        self.look_from(state, obs, rows)?;
+        if let Some(mask) = mask {
+            mask_logits(&self.action, mask, &mut self.outputs.logits)?;
+        }
+        self.decide(rows, choice, actions)
+    }
+
+    /// What the network takes and puts out.
+    pub fn shape(&self) -> &NetworkShape {
+        self.network.shape()
+    }
+
+    /// The action space.
+    pub fn action_space(&self) -> &Space {
+        &self.action
     }
 
     /// The values of the last observations.
@@ -239,9 +266,23 @@ impl Policy {
         Export { spec, params, action, gaussian: *gaussian, normalizer }.to_bytes()
     }
 
-    /// Runs the network on preprocessed observations and the recurrent state.
+    /// Runs the network on the recurrent state of the policy's own rows.
     fn look(&mut self, obs: ObsRef<'_>, rows: usize) -> Result<(), PolicyError> {
+        let len = rows * self.network.shape().state_len;
+        let mut state = std::mem::take(&mut self.state);
+        if state.len() != len {
+            state.clear();
+            state.resize(len, 0.0);
+        }
+        let looked = self.look_from(&mut state, obs, rows);
+        self.state = state;
+        looked
+    }
+
+    /// Runs the network on preprocessed observations and the recurrent state, which it replaces.
+    fn look_from(&mut self, state: &mut [f32], obs: ObsRef<'_>, rows: usize) -> Result<(), PolicyError> {
         let state_len = self.network.shape().state_len;
+        check_len("state", rows * state_len, state.len())?;
         let obs = match (&self.normalizer, obs) {
             (Some(normalizer), ObsRef::F32(raw)) => {
                 self.normalized.clear();
@@ -253,16 +294,32 @@ impl Policy {
         };
         let mut input = Input::new(obs, rows);
         if state_len > 0 {
-            if self.starts.len() != rows {
-                self.state.clear();
-                self.state.resize(rows * state_len, 0.0);
-                self.starts.resize(rows, false);
-            }
-            input = input.with_memory(Memory { state: &self.state, starts: &self.starts });
+            self.starts.resize(rows, false);
+            input = input.with_memory(Memory { state, starts: &self.starts });
         }
         self.network.forward(&self.params, &input, &mut self.outputs)?;
-        self.state.clone_from(&self.outputs.state);
+        if state_len > 0 {
+            check_len("state", state.len(), self.outputs.state.len())?;
+            state.copy_from_slice(&self.outputs.state);
+        }
         Ok(())
+    }
+
+    /// Selects actions in the bounds of the action space.
+    fn decide(
+        &mut self,
+        rows: usize,
+        choice: &mut ActionSelection,
+        actions: ActionsMut<'_>,
+    ) -> Result<(), PolicyError> {
+        match actions {
+            ActionsMut::Discrete(_) => self.choose(rows, choice, actions),
+            ActionsMut::Continuous(numbers) => {
+                self.choose(rows, choice, ActionsMut::Continuous(&mut *numbers))?;
+                self.scale.to_env(numbers);
+                Ok(())
+            }
+        }
     }
 
     fn choose(

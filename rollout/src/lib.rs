@@ -42,9 +42,10 @@ pub use pool::{
     probe_multi_agent_spec, probe_spec,
 };
 pub use run::{
-    AbandonedThreads, EvaluateError, Evaluation, Evaluator, EvaluatorState, InlineSource, JoinOutcome, PostedSeat,
-    ResumedSeats, SpentRestarts, StartError, SupervisorState, WorkerEdges, WorkerFailure, WorkerFailureCause,
-    WorkerReport, WorkerSet, WorkerSetConfig, WorkerStatus, evaluate, evaluate_and_render, evaluate_beside,
+    AbandonedThreads, AgentStat, EvaluateError, Evaluation, Evaluator, EvaluatorState, InlineSource, JoinOutcome,
+    OnFrame, Players, PostedSeat, ResumedSeats, SpentRestarts, StartError, SupervisorState, WorkerEdges, WorkerFailure,
+    WorkerFailureCause, WorkerReport, WorkerSet, WorkerSetConfig, WorkerStatus, evaluate, evaluate_agents,
+    evaluate_and_render, evaluate_beside,
 };
 pub use vector::{Kernel, KernelAction, NativeVectorEnv, Outcome, SerialVectorEnv, VectorEnv, VectorStep};
 pub use worker::{

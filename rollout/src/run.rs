@@ -13,7 +13,10 @@ mod worker_loop;
 mod worker_set;
 
 pub use edges::{ResumedSeats, WorkerEdges};
-pub use evaluate::{EvaluateError, Evaluation, evaluate, evaluate_and_render, evaluate_beside};
+pub use evaluate::{
+    AgentStat, EvaluateError, Evaluation, OnFrame, Players, evaluate, evaluate_agents, evaluate_and_render,
+    evaluate_beside,
+};
 pub use evaluator::{Evaluator, EvaluatorState};
 pub use failure::{WorkerFailure, WorkerFailureCause};
 pub use inline::InlineSource;

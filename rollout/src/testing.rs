@@ -1,5 +1,7 @@
 //! Environments and a network whose every move is known, for the tests of this room.
 
+pub(crate) mod script;
+
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -1,5 +1,7 @@
 //! [`Score`]: how a policy did in an evaluation beside its run.
 
+use pronk_metrics::ByPolicy;
+use pronk_rollout::ReturnStat;
 use serde::{Deserialize, Serialize};
 
 /// How a policy did in an evaluation beside its run: see [`EvaluationConfig`](crate::config::EvaluationConfig).
@@ -17,7 +19,8 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Score {
-    /// Mean return.
+    /// Mean return. With several agents that of the policies that learn: what their agents got together in an
+    /// episode. A frozen policy's agents do not count.
     pub return_mean: f64,
     /// Number of episodes.
     pub episodes: u64,
@@ -28,12 +31,18 @@ pub struct Score {
 }
 
 /// The figures of an evaluation.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figures {
     pub(crate) score: Score,
+    /// Over all agents, which the score is not; `None` where an older version saved it.
+    #[serde(default)]
+    pub(crate) return_mean: Option<f64>,
     pub(crate) return_min: f64,
     pub(crate) return_max: f64,
     pub(crate) len_mean: f64,
+    /// Of agents, by policy; empty for one agent.
+    #[serde(default)]
+    pub(crate) policy_returns: ByPolicy<ReturnStat>,
     /// Of its episodes.
     pub(crate) env_steps: u64,
     pub(crate) took_secs: f64,

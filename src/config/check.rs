@@ -77,7 +77,7 @@ impl TrainerConfig {
             let reason = "the shared inference thread serves one policy; leave it at per_worker for several agents";
             return Err(refuse("inference", "shared", reason));
         }
-        self.evaluation.check_for_agents()
+        Ok(())
     }
 
     /// Refuses an observation filter for observations that are not floats.

@@ -30,7 +30,13 @@ const MOST_EPISODES: usize = 1 << 20;
 /// episodes. To evaluate them, call [`evaluate`](crate::evaluate) with the policy of the run's checkpoint.
 ///
 /// A failure of an environment fails its evaluation and not the run. A run that listens for workers on other
-/// machines evaluates on its own. Multi-agent runs are not evaluated.
+/// machines evaluates on its own.
+///
+/// With several agents all policies play, also frozen ones, as the mapping has them in training, and the
+/// figures are in total and by policy. The best is the evaluation in which the agents of the policies that
+/// learn got the most together; all policies of it are kept. Where these play against each other for a fixed
+/// sum, no evaluation is better than another, and the first is kept: to see progress, let a policy learn
+/// against a frozen one.
 ///
 /// ```
 /// use pronk::config::Selection;
@@ -47,7 +53,7 @@ const MOST_EPISODES: usize = 1 << 20;
 /// ```
 /// use pronk::envs::CartPole;
 /// use pronk::prelude::*;
-/// use pronk::{ActionSelection, evaluate};
+/// use pronk::{ActionSelection, DEFAULT_POLICY, evaluate};
 ///
 /// let folder = tempfile::tempdir()?;
 /// let mut config = TrainerConfig::default();
@@ -63,7 +69,7 @@ const MOST_EPISODES: usize = 1 << 20;
 ///     }
 /// }
 /// let run = trainer.finish()?;
-/// if let Some(best) = &run.best {
+/// if let Some(best) = run.best.get(DEFAULT_POLICY) {
 ///     best.save(folder.path())?;
 ///     let again = evaluate(&mut best.policy()?, &mut ActionSelection::Mode, &env, episodes, seed)?;
 ///     assert_eq!(again.return_mean(), best.score.map(|score| score.return_mean));
@@ -95,13 +101,6 @@ impl EvaluationConfig {
             _ => "a mean of fewer says as much, and the return of each is kept; set at most 2^20",
         };
         Err(refuse("evaluation.episodes", self.episodes, reason))
-    }
-
-    /// Refuses evaluations of runs with several agents.
-    pub(super) fn check_for_agents(&self) -> Result<(), ConfigError> {
-        let reason = "only the policies of single-agent environments are evaluated beside a run; leave it out, and let \
-                      checkpoints play in a program of your own";
-        self.every.map_or(Ok(()), |every| Err(refuse("evaluation.every", every.to_string(), reason)))
     }
 }
 

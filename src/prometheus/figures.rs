@@ -129,9 +129,9 @@ fn figure(way: &[&str], result: &ResultDict) -> Option<Figure> {
         ["episode_reward_min"] => Figure::gauge("episode_return_min", "Smallest return of the recent episodes."),
         ["episode_return_mean"] => Figure::gauge("episode_return_mean", "Mean return of the recent episodes."),
         ["episode_reward_max"] => Figure::gauge("episode_return_max", "Largest return of the recent episodes."),
-        ["policy_reward_min", policy] => policy_return("min", policy),
-        ["policy_reward_mean", policy] => policy_return("mean", policy),
-        ["policy_reward_max", policy] => policy_return("max", policy),
+        ["policy_reward_min", policy] => policy_return("", "min", policy),
+        ["policy_reward_mean", policy] => policy_return("", "mean", policy),
+        ["policy_reward_max", policy] => policy_return("", "max", policy),
         ["workers", "restarts"] => Figure::counter("worker_restarts", "Workers started again after a failure."),
         ["learner_health", "batches_quarantined"] => {
             Figure::counter("batches_quarantined", "Batches that the learner refused to learn from.")
@@ -139,6 +139,9 @@ fn figure(way: &[&str], result: &ResultDict) -> Option<Figure> {
         ["evaluation", "episode_reward_min"] => evaluated("min", "Smallest"),
         ["evaluation", "episode_reward_mean"] => evaluated("mean", "Mean"),
         ["evaluation", "episode_reward_max"] => evaluated("max", "Largest"),
+        ["evaluation", "policy_reward_min", policy] => policy_return("evaluation_", "min", policy),
+        ["evaluation", "policy_reward_mean", policy] => policy_return("evaluation_", "mean", policy),
+        ["evaluation", "policy_reward_max", policy] => policy_return("evaluation_", "max", policy),
         ["evaluation", "best", "episode_reward_mean"] => {
             Figure::gauge("evaluation_best_return_mean", "Highest mean return of all evaluations.")
         }
@@ -177,9 +180,10 @@ fn evaluated(which: &str, what: &str) -> Figure {
     Figure::new(Kind::Gauge, format!("evaluation_return_{which}"), help)
 }
 
-fn policy_return(which: &str, policy: &str) -> Figure {
-    let help = format!("Return of each policy in the recent episodes: {which}.");
-    Figure::new(Kind::Gauge, format!("policy_return_{which}"), help).label("policy", policy)
+fn policy_return(of: &str, which: &str, policy: &str) -> Figure {
+    let episodes = if of.is_empty() { "the recent episodes" } else { "the newest evaluation" };
+    let help = format!("Return of each policy in {episodes}: {which}.");
+    Figure::new(Kind::Gauge, format!("{of}policy_return_{which}"), help).label("policy", policy)
 }
 
 /// The step ledger: sampled is in flight plus the sum over all fates.

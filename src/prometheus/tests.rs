@@ -295,6 +295,7 @@ fn figures_have_the_names_that_prometheus_expects() {
         ("workers.restarts", 1.0, "pronk_worker_restarts_total", 1.0),
         ("evaluation.episode_reward_mean", 8.0, "pronk_evaluation_return_mean", 8.0),
         ("evaluation.best.episode_reward_mean", 9.0, "pronk_evaluation_best_return_mean", 9.0),
+        ("evaluation.policy_reward_mean.red", 1.0, r#"pronk_evaluation_policy_return_mean{policy="red"}"#, 1.0),
         ("evaluation.skipped", 2.0, "pronk_evaluations_skipped_total", 2.0),
         ("evaluation.took_s", 0.5, "pronk_evaluation_took_seconds", 0.5),
         ("custom_metrics.Größe (m)_total", -1.0, "pronk_custom_metrics_gr__e__m_", -1.0),

@@ -88,3 +88,27 @@ fn an_earlier_run_is_removed_or_kept_aside_as_asked_and_nothing_else_is_touched(
     assert!(path.join(MANIFEST).exists() && path.join("notes.md").exists() && path.join("life-2").exists());
     assert!(claim(path).is_ok());
 }
+
+#[test]
+#[cfg(unix)]
+fn a_folder_for_a_run_that_did_not_begin_leaves_no_trace() {
+    let runs = tempfile::tempdir().unwrap();
+    let create = || RunFolder::create(runs.path(), 3).unwrap();
+    create().discard().unwrap();
+    assert_eq!(fs::read_dir(runs.path()).unwrap().count(), 0);
+
+    let kept = create();
+    let discarded = create();
+    fs::write(discarded.path().join("log.txt"), "no environment").unwrap();
+    discarded.clone().discard().unwrap();
+    assert!(!discarded.path().exists());
+    assert_eq!(RunFolder::newest(runs.path()).canonicalize().unwrap(), kept.path().canonicalize().unwrap());
+
+    // The link stays if it is another run's by now, and so does a folder that was named.
+    let discarded = create();
+    let newest = create();
+    discarded.discard().unwrap();
+    assert_eq!(RunFolder::newest(runs.path()).canonicalize().unwrap(), newest.path().canonicalize().unwrap());
+    RunFolder::going_on(newest.path()).discard().unwrap();
+    assert!(newest.path().exists());
+}

@@ -87,7 +87,7 @@ impl From<TrainError> for ActingError {
 impl TrainerBuilder<OneAgent> {
     /// Acts for a run on another machine instead of starting one. The settings come from there.
     pub fn connect(self, to: impl Dial + 'static) -> ActingHost {
-        let (run, OneAgent { env, .. }) = self.split();
+        let Self { parts: run, agents: OneAgent { env, .. } } = self;
         let spec = move |config: &_| RunSpec::for_env(config, Arc::clone(&env), run.network.clone(), None);
         ActingHost::new(Box::new(to), Box::new(spec))
     }
@@ -96,7 +96,7 @@ impl TrainerBuilder<OneAgent> {
 impl TrainerBuilder<SeveralAgents> {
     /// Acts for a run on another machine instead of starting one. The settings come from there.
     pub fn connect(self, to: impl Dial + 'static) -> ActingHost {
-        let (run, SeveralAgents { env, agents, .. }) = self.split();
+        let Self { parts: run, agents: SeveralAgents { env, agents, .. } } = self;
         let spec =
             move |config: &_| RunSpec::for_agents(config, Arc::clone(&env), agents.clone(), run.network.as_ref());
         ActingHost::new(Box::new(to), Box::new(spec))

@@ -4,27 +4,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pronk_learner::{Algorithm, LearnError, Learner};
-use pronk_metrics::{ByPolicy, DEFAULT_POLICY, PolicyId, ReportError, Reporter};
+use pronk_metrics::{DEFAULT_POLICY, PolicyId, ReportError, Reporter};
 use pronk_policy::{DeviceSpec, Network, PolicyError};
 use pronk_rollout::{EnvFactory, EnvSpec, MultiAgentFactory};
 
-use super::begin::{self, FoundRun};
 use super::handle::Trainer;
-use super::hosts_plan::HostsPlan;
-use super::networks::{MakeNetwork, available_threads};
+use super::parts::RunParts;
 use super::run_spec::{self, RunSpec};
-use super::saves::Saves;
-use super::wiring::{self, Lineage};
-use crate::checkpoint::Checkpoint;
-use crate::config::{ConfigError, TrainerConfig};
+use crate::config::TrainerConfig;
 use crate::error::TrainError;
 use crate::multi_agent::MultiAgentConfig;
 use crate::record::{Recording, Replay};
-use crate::resume::{Agreement, Resume, ResumeError};
+use crate::resume::Resume;
 
-type ReplaceLearner = dyn FnOnce(Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError>;
 type MakeAlgorithm = dyn FnMut(&PolicyId) -> Result<Box<dyn Algorithm>, LearnError>;
-type Observe = dyn FnOnce(&mut Trainer) -> Result<(), ReportError>;
 
 /// The parts of a run: from [`Trainer::builder`], started by `build`.
 ///
@@ -64,19 +57,8 @@ type Observe = dyn FnOnce(&mut Trainer) -> Result<(), ReportError>;
 /// ```
 #[must_use = "a run starts with `build`"]
 pub struct TrainerBuilder<Agents = ()> {
-    config: TrainerConfig,
-    agents: Agents,
-    pub(super) network: Option<Arc<MakeNetwork>>,
-    learner: Option<Box<ReplaceLearner>>,
-    recording: Option<Recording>,
-    replay: Option<Replay>,
-    checkpoints: Option<PathBuf>,
-    resume: Option<Resume>,
-    pub(super) listen: Option<HostsPlan>,
-    /// Whether it goes on with a saved run, if there is one.
-    goes_on: bool,
-    /// Applied to the trainer once it exists.
-    observers: Vec<Box<Observe>>,
+    pub(super) parts: RunParts,
+    pub(super) agents: Agents,
 }
 
 /// State of a [`TrainerBuilder`] with single-agent environments.
@@ -103,19 +85,7 @@ impl Trainer {
 
     /// A builder of a run with these settings; its environments come next.
     pub fn builder(config: TrainerConfig) -> TrainerBuilder {
-        TrainerBuilder {
-            config,
-            agents: (),
-            network: None,
-            learner: None,
-            recording: None,
-            replay: None,
-            checkpoints: None,
-            resume: None,
-            listen: None,
-            goes_on: false,
-            observers: Vec::new(),
-        }
+        TrainerBuilder { parts: RunParts::new(config), agents: () }
     }
 }
 
@@ -123,7 +93,7 @@ impl TrainerBuilder {
     /// Single-agent environments: `env` is any closure from [`&EnvContext`](crate::EnvContext) to an
     /// environment, or to a `Result` of one.
     pub fn env(self, env: impl EnvFactory + 'static) -> TrainerBuilder<OneAgent> {
-        self.with(OneAgent { env: Arc::new(env), algorithm: None })
+        TrainerBuilder { parts: self.parts, agents: OneAgent { env: Arc::new(env), algorithm: None } }
     }
 
     /// Multi-agent environments, and their policies.
@@ -151,92 +121,7 @@ impl TrainerBuilder {
         env: impl MultiAgentFactory + 'static,
         agents: MultiAgentConfig,
     ) -> TrainerBuilder<SeveralAgents> {
-        self.with(SeveralAgents { env: Arc::new(env), agents, algorithm: None })
-    }
-
-    /// The inverse of [`split`](Self::split).
-    fn with<Agents>(self, agents: Agents) -> TrainerBuilder<Agents> {
-        let Self {
-            config,
-            agents: (),
-            network,
-            learner,
-            recording,
-            replay,
-            checkpoints,
-            resume,
-            listen,
-            goes_on,
-            observers,
-        } = self;
-        TrainerBuilder {
-            config,
-            agents,
-            network,
-            learner,
-            recording,
-            replay,
-            checkpoints,
-            resume,
-            listen,
-            goes_on,
-            observers,
-        }
-    }
-
-    /// Finds what the run resumes from, and returns the policies of it.
-    fn look_for_a_run(&mut self) -> Result<(ByPolicy<Checkpoint>, Option<FoundRun>), TrainError> {
-        let resume = self.resume.take();
-        self.goes_on = resume.as_ref().is_some_and(Resume::is_of_a_run);
-        if self.replay.is_some() && self.checkpoints.is_some() {
-            let reason = "a replay repeats a run that was; save what it ends with by Run::save";
-            return Err(ConfigError::caused_by("checkpoints", "a replay", &reason).into());
-        }
-        let found = begin::look_for_a_run(resume, self.checkpoints.as_deref())?;
-        if found.1.is_some() && (self.recording.is_some() || self.replay.is_some()) {
-            return Err(ResumeError::Recorded.into());
-        }
-        Ok(found)
-    }
-
-    /// Wires and starts the run.
-    fn start(
-        mut self,
-        mut spec: RunSpec,
-        found: Option<FoundRun>,
-        algorithm: impl FnMut(&PolicyId) -> Result<Box<dyn Algorithm>, LearnError>,
-    ) -> Result<Trainer, TrainError> {
-        if self.listen.is_some() {
-            HostsPlan::check(&self.config, self.replay.is_some())?;
-            spec.listens = true;
-            // The learner has this machine for itself, or shares it with workers that have threads too.
-            self.config.learner.num_learner_threads.get_or_insert(available_threads());
-        }
-        let found = found.map(|found| found.read(&self.config, &mut spec)).transpose()?;
-        let mut learner = spec.learner(&self.config, algorithm)?;
-        if let Some(replace) = self.learner {
-            learner = replace(learner)?;
-        }
-        let trained = learner.weights().into_iter().map(|(policy, params)| (policy, params.clone())).collect();
-        let agreement = Agreement::of(&self.config, &spec.env, &trained, spec.frozen());
-        if let Some(found) = &found {
-            agreement.check(&found.agreement, &found.path, found.resumed.is_exact)?;
-        }
-        let found_in = found.as_ref().and_then(|found| found.path.parent()?.canonicalize().ok());
-        let (resumed, report) = found.map(begin::ReadRun::split).unzip();
-        let saves = match &self.checkpoints {
-            Some(dir) => {
-                let env_steps = resumed.as_ref().map_or(0, |resumed| resumed.state.trainer.steps.sampled.env);
-                let goes_on = found_in.is_some() && found_in == dir.canonicalize().ok();
-                Some(Saves::start((dir, goes_on), &self.config.checkpoint, agreement, env_steps)?)
-            }
-            None => None,
-        };
-        let lineage = Lineage { recording: self.recording, replay: self.replay, saves_into: self.checkpoints, resumed };
-        let wired = wiring::connect(&self.config, spec, learner, lineage, self.listen)?;
-        let mut trainer = begin::trainer(self.config, wired, saves, (self.goes_on, report));
-        self.observers.into_iter().try_for_each(|observe| observe(&mut trainer))?;
-        Ok(trainer)
+        TrainerBuilder { parts: self.parts, agents: SeveralAgents { env: Arc::new(env), agents, algorithm: None } }
     }
 }
 
@@ -280,10 +165,11 @@ impl<Agents> TrainerBuilder<Agents> {
     /// # Ok::<(), pronk::TrainError>(())
     /// ```
     pub fn network(
-        self,
+        mut self,
         network: impl Fn(&EnvSpec, DeviceSpec) -> Result<Box<dyn Network>, PolicyError> + Send + Sync + 'static,
     ) -> Self {
-        Self { network: Some(Arc::new(network)), ..self }
+        self.parts.network = Some(Arc::new(network));
+        self
     }
 
     /// Uses your own learner.
@@ -291,10 +177,11 @@ impl<Agents> TrainerBuilder<Agents> {
     /// `replace` receives the default learner and returns the one to use, such as a wrapper. Its weights must
     /// fit the networks of the run, which the workers act with.
     pub fn learner(
-        self,
+        mut self,
         replace: impl FnOnce(Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError> + 'static,
     ) -> Self {
-        Self { learner: Some(Box::new(replace)), ..self }
+        self.parts.learner = Some(Box::new(replace));
+        self
     }
 
     /// Records the run, so that it can be replayed: which fragments were trained on, in which order, and with
@@ -304,8 +191,9 @@ impl<Agents> TrainerBuilder<Agents> {
     /// results says why. A run that replays another is not recorded.
     ///
     /// *Errors* of `build`: a file that exists or cannot be created.
-    pub fn record(self, recording: Recording) -> Self {
-        Self { recording: Some(recording), ..self }
+    pub fn record(mut self, recording: Recording) -> Self {
+        self.parts.recording = Some(recording);
+        self
     }
 
     /// Repeats a recorded run to the same weights, with the same config and environments; settings of results
@@ -314,8 +202,9 @@ impl<Agents> TrainerBuilder<Agents> {
     /// an update.
     ///
     /// *Errors* of `build`: a record of another run, or one that cannot be sampled again.
-    pub fn replay(self, replay: Replay) -> Self {
-        Self { replay: Some(replay), ..self }
+    pub fn replay(mut self, replay: Replay) -> Self {
+        self.parts.replay = Some(replay);
+        self
     }
 
     /// Adds a reporter: see [`Trainer::add_reporter`].
@@ -367,8 +256,21 @@ impl<Agents> TrainerBuilder<Agents> {
     /// assert_eq!(run.result.iteration, 3);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn checkpoints(self, dir: impl Into<PathBuf>) -> Self {
-        Self { checkpoints: Some(dir.into()), ..self }
+    pub fn checkpoints(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.parts.checkpoints = Some(dir.into());
+        self
+    }
+
+    /// Saves a video of every [evaluation](crate::config::EvaluationConfig) into the folder `dir`, as
+    /// `evaluation-000000050000.png` for one that began at 50,000 env-steps: its first episode as an
+    /// [animated PNG](crate::video::Video). The newest ten are kept.
+    ///
+    /// `evaluation.video` in the results names the newest, and `evaluation.video_failed` says why one could
+    /// not be saved, which does not end the run. Environments that do not [draw
+    /// themselves](crate::Env::render) have none.
+    pub fn videos(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.parts.videos = Some(dir.into());
+        self
     }
 
     /// Begins with a checkpoint.
@@ -380,49 +282,19 @@ impl<Agents> TrainerBuilder<Agents> {
     ///
     /// With `&Checkpoint`, or one for each policy, a new run begins from weights and optimisers. Schedules
     /// continue; step counters, ledgers and episode statistics start at zero. Random numbers depend on the
-    /// seed and on how many times the run was resumed ([`Checkpoint::life`]), so episodes differ from
-    /// earlier ones.
+    /// seed and on how many times the run was resumed ([`Checkpoint::life`](crate::Checkpoint::life)), so
+    /// episodes differ from earlier ones.
     ///
     /// *Errors* of `build`: no checkpoint at a path, one of another run, network, spaces, algorithm or
     /// optimiser.
-    pub fn resume(self, from: impl Into<Resume>) -> Self {
-        Self { resume: Some(from.into()), ..self }
-    }
-
-    fn observed(mut self, observe: impl FnOnce(&mut Trainer) -> Result<(), ReportError> + 'static) -> Self {
-        self.observers.push(Box::new(observe));
+    pub fn resume(mut self, from: impl Into<Resume>) -> Self {
+        self.parts.resume = Some(from.into());
         self
     }
 
-    /// Splits off the environments.
-    pub(super) fn split(self) -> (TrainerBuilder, Agents) {
-        let Self {
-            config,
-            agents,
-            network,
-            learner,
-            recording,
-            replay,
-            checkpoints,
-            resume,
-            listen,
-            goes_on,
-            observers,
-        } = self;
-        let run = TrainerBuilder {
-            config,
-            agents: (),
-            network,
-            learner,
-            recording,
-            replay,
-            checkpoints,
-            resume,
-            listen,
-            goes_on,
-            observers,
-        };
-        (run, agents)
+    fn observed(mut self, observe: impl FnOnce(&mut Trainer) -> Result<(), ReportError> + 'static) -> Self {
+        self.parts.observers.push(Box::new(observe));
+        self
     }
 }
 
@@ -439,7 +311,7 @@ impl TrainerBuilder<OneAgent> {
     /// An invalid setting, an environment that cannot be made, spaces that no network supports, a network,
     /// learner or checkpoint that does not fit, or a log folder that holds a run.
     pub fn build(self) -> Result<Trainer, TrainError> {
-        let (mut run, OneAgent { env, algorithm }) = self.split();
+        let Self { parts: mut run, agents: OneAgent { env, algorithm } } = self;
         run.config.check()?;
         run.config.check_columns()?;
         let (mut checkpoints, found) = run.look_for_a_run()?;
@@ -484,7 +356,7 @@ impl TrainerBuilder<SeveralAgents> {
     /// As for one agent; also agents without a policy, policies without agents, and settings that need a
     /// single agent.
     pub fn build(self) -> Result<Trainer, TrainError> {
-        let (mut run, SeveralAgents { env, mut agents, mut algorithm }) = self.split();
+        let Self { parts: mut run, agents: SeveralAgents { env, mut agents, mut algorithm } } = self;
         run.config.check()?;
         run.config.check_for_agents()?;
         let (checkpoints, found) = run.look_for_a_run()?;

@@ -3,18 +3,17 @@
 use std::time::{Duration, Instant};
 
 use pronk_learner::OverwriteLearnerInfo;
-use pronk_metrics::{
-    ByPolicy, ResultDict, StepTotals, Steps, ThreadTime, round_half_even, write_shares, write_thread_times,
-};
-use pronk_rollout::ReturnStat;
-use serde_json::{Value, json};
+use pronk_metrics::{ResultDict, StepTotals, Steps, ThreadTime, round_half_even, write_shares, write_thread_times};
+use serde_json::json;
 
 use super::cut::Cut;
 use super::engine::Engine;
+use super::episodes::write_policy_returns;
 use super::handle::Trainer;
 use super::iteration::Iteration;
 use super::processors::ProcessorTime;
 use crate::bottleneck::{Bottleneck, Processors};
+use crate::config::Admission;
 use crate::result::TrainResult;
 use crate::stop::StopWhen;
 
@@ -80,7 +79,9 @@ impl Trainer {
         }
         episodes.write_into(&mut dict);
         self.history.write_histograms(&mut dict);
-        write_policy_returns(&mut dict, &result.policy_returns);
+        for under in ["", "sampler_results."] {
+            write_policy_returns(&mut dict, under, &result.policy_returns);
+        }
         self.write_steps(&mut dict, &result.steps, &iteration.steps_before);
         self.write_info(&mut dict, &result);
         self.write_health(&mut dict, iteration.infos_replaced);
@@ -175,6 +176,9 @@ impl Trainer {
             OverwriteLearnerInfo::No
         };
         self.learner_metrics.add_learner_metrics(dict, overwrite);
+        // Without threads, and under deterministic admission, there is no such queue.
+        let has_queue = !self.spec.has_no_threads(&self.config) && self.config.learner.admission == Admission::Free;
+        dict.set("info.learner_queue.capacity", json!(has_queue.then(|| self.config.inqueue_size())));
         dict.set("timers.training_iteration_time_ms", self.training_iteration.mean_ms_rounded());
         let throughput = self.training_iteration.mean_throughput().unwrap_or(0.0);
         dict.set("timers.training_iteration_throughput", round_half_even(throughput, 3));
@@ -217,18 +221,6 @@ impl Trainer {
             let failures: Vec<_> = self.reporters.failures().iter().map(ToString::to_string).collect();
             dict.set("reporters_failed", json!(failures));
         }
-    }
-}
-
-/// RLlib's `policy_reward_{min,mean,max}`, by policy.
-fn write_policy_returns(dict: &mut ResultDict, returns: &ByPolicy<ReturnStat>) {
-    let by_policy = |figure: fn(&ReturnStat) -> f64| -> Value {
-        returns.iter().map(|(policy, returns)| (policy.to_string(), json!(figure(returns)))).collect()
-    };
-    for prefix in ["", "sampler_results."] {
-        dict.set(&format!("{prefix}policy_reward_min"), by_policy(|returns| returns.min));
-        dict.set(&format!("{prefix}policy_reward_mean"), by_policy(ReturnStat::mean));
-        dict.set(&format!("{prefix}policy_reward_max"), by_policy(|returns| returns.max));
     }
 }
 

@@ -171,7 +171,7 @@ impl Trainer {
             env: self.spec.env.clone(),
             whole,
             checkpoints,
-            best: self.evaluations.take().and_then(Evaluations::into_best),
+            best: self.evaluations.take().map(Evaluations::into_best).unwrap_or_default(),
             not_joined,
             worker_failures: std::mem::take(&mut self.worker_failures),
             abandoned: std::mem::take(&mut self.abandoned),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use pronk_buffer::Fold;
 use pronk_metrics::{ByPolicy, ResultDict};
 use pronk_rollout::{EpisodeStat, ReturnStat, WorkerReport};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The newest finished episodes, enough of them for smoothing.
 pub(super) struct EpisodeHistory {
@@ -129,6 +129,16 @@ impl EpisodeSummary {
         // The newer name of the key.
         dict.set("episode_return_mean", json!(self.return_mean));
     }
+}
+
+/// RLlib's `policy_reward_{min,mean,max}`, by policy, each key after a prefix.
+pub(super) fn write_policy_returns(dict: &mut ResultDict, prefix: &str, returns: &ByPolicy<ReturnStat>) {
+    let by_policy = |figure: fn(&ReturnStat) -> f64| -> Value {
+        returns.iter().map(|(policy, returns)| (policy.to_string(), json!(figure(returns)))).collect()
+    };
+    dict.set(&format!("{prefix}policy_reward_min"), by_policy(|returns| returns.min));
+    dict.set(&format!("{prefix}policy_reward_mean"), by_policy(ReturnStat::mean));
+    dict.set(&format!("{prefix}policy_reward_max"), by_policy(|returns| returns.max));
 }
 
 #[cfg(test)]

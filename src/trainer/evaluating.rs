@@ -22,7 +22,7 @@ impl Trainer {
             return;
         }
         let published = self.weights.load();
-        let counters = published.weights.keys().next().map(|policy| self.counters(policy)).unwrap_or_default();
+        let counters = published.weights.keys().map(|policy| (policy.clone(), self.counters(policy))).collect();
         let order = Order { published, counters, env_steps: self.steps.snapshot().sampled.env };
         if let Some(evaluations) = &mut self.evaluations {
             evaluations.begin(order);

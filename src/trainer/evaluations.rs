@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pronk_buffer::Fold;
-use pronk_metrics::ResultDict;
+use pronk_metrics::{ByPolicy, ResultDict};
 use serde_json::json;
 
-use super::best::Best;
+use super::best::{Best, score_of};
+use super::episodes::write_policy_returns;
 use super::evaluator::{Evaluator, Order, Report};
 use crate::checkpoint::{Checkpoint, CheckpointError, Figures, SavedEvaluations, Score};
 use crate::config::Every;
@@ -25,7 +26,9 @@ pub(super) struct Evaluations {
     last_failure: Option<String>,
     newest: Option<Figures>,
     best_score: Option<Score>,
-    best: Option<Arc<Checkpoint>>,
+    best: Option<Arc<ByPolicy<Checkpoint>>>,
+    /// The newest video, and why the newest evaluation has none.
+    video: (Option<String>, Option<String>),
     /// Episodes that have come in since the last result, and their env-steps.
     this_iter: (u64, u64),
 }
@@ -63,6 +66,7 @@ impl Evaluations {
             newest: saved.newest,
             best_score: best.score(),
             best: best.kept(),
+            video: (None, None),
             this_iter: (0, 0),
         }
     }
@@ -80,7 +84,7 @@ impl Evaluations {
             failed: self.failed,
             skipped: self.skipped,
             last_failure: self.last_failure.clone(),
-            newest: self.newest,
+            newest: self.newest.clone(),
             best: self.best_score,
             since_env_steps: since.env_steps,
             since_secs: since.at.elapsed().as_secs_f64(),
@@ -94,7 +98,7 @@ impl Evaluations {
 
     /// The version of the weights that were evaluated last.
     pub(super) fn version(&self) -> Option<u64> {
-        self.newest.map(|figures| figures.score.version)
+        self.newest.as_ref().map(|figures| figures.score.version)
     }
 
     /// Begins one.
@@ -129,21 +133,26 @@ impl Evaluations {
         (late, reports.and_then(|report| self.take_in(report)))
     }
 
-    /// The best policy.
-    pub(super) fn into_best(self) -> Option<Checkpoint> {
-        self.best.map(Arc::unwrap_or_clone)
+    /// The best policy, or all that played; empty if there is none.
+    pub(super) fn into_best(self) -> ByPolicy<Checkpoint> {
+        self.best.map(Arc::unwrap_or_clone).unwrap_or_default()
     }
 
     fn take_in(&mut self, report: Report) -> Option<CheckpointError> {
-        let Report { figures, made, episodes, env_steps, failed, last_failure, best, unsaved } = report;
+        let Report { figures, made, episodes, env_steps, failed, last_failure, best, unsaved, video } = report;
         self.running = None;
         self.made += made;
         self.failed += failed;
         self.last_failure = last_failure.or(self.last_failure.take());
         self.this_iter = (self.this_iter.0 + episodes, self.this_iter.1 + env_steps);
-        self.newest = figures.or(self.newest);
+        self.newest = figures.or(self.newest.take());
+        match video {
+            Some(Ok(name)) => self.video = (Some(name), None),
+            Some(Err(why)) => self.video.1 = Some(why),
+            None => {}
+        }
         if let Some(best) = best {
-            self.best_score = best.score;
+            self.best_score = score_of(&best);
             self.best = Some(best);
         }
         unsaved
@@ -165,7 +174,10 @@ impl Evaluations {
         let mut set = |key: &str, value| dict.set(&format!("evaluation.{key}"), value);
         let (episodes, steps) = std::mem::take(&mut self.this_iter);
         let (newest, best) = (self.newest.as_ref(), self.best_score.as_ref());
-        set("episode_reward_mean", json!(newest.map(|figures| figures.score.return_mean)));
+        set(
+            "episode_reward_mean",
+            json!(newest.map(|figures| figures.return_mean.unwrap_or(figures.score.return_mean))),
+        );
         set("episode_reward_min", json!(newest.map(|figures| figures.return_min)));
         set("episode_reward_max", json!(newest.map(|figures| figures.return_max)));
         set("episode_len_mean", json!(newest.map(|figures| figures.len_mean)));
@@ -179,9 +191,14 @@ impl Evaluations {
         set("failed", json!(self.failed));
         set("skipped", json!(self.skipped + self.intervals(|| env_steps).saturating_sub(1)));
         set("last_failure", json!(self.last_failure));
+        set("video", json!(self.video.0));
+        set("video_failed", json!(self.video.1));
         set("best.episode_reward_mean", json!(best.map(|best| best.return_mean)));
         set("best.weights_version", json!(best.map(|best| best.version)));
         set("best.at_env_steps", json!(best.map(|best| best.env_steps)));
+        if let Some(figures) = newest.filter(|figures| !figures.policy_returns.is_empty()) {
+            write_policy_returns(dict, "evaluation.", &figures.policy_returns);
+        }
     }
 }
 

@@ -7,14 +7,18 @@ use std::time::Instant;
 use pronk_buffer::{Fold, Notifier, ShutdownToken, Versioned};
 use pronk_metrics::{ByPolicy, StateClock, TimeLedger, catch};
 use pronk_policy::Params;
-use pronk_rollout::{CallMonitor, EnvFailure, EvaluateError, Evaluation, EvaluatorState, ReaperHandle};
+use pronk_rollout::{
+    CallMonitor, EnvFailure, EvaluateError, Evaluation, EvaluatorState, FailurePlace, OnFrame, ReaperHandle,
+};
 use tracing::debug_span;
 
 use super::best::Best;
+use super::films::Films;
 use super::remains::Counters;
 use super::run_spec::RunSpec;
 use crate::checkpoint::{Checkpoint, CheckpointError, Figures, Score};
 use crate::config::TrainerConfig;
+use crate::video::{Recorder, Video, VideoOptions};
 
 /// Causes of failures that are told apart; later ones are counted, and no longer logged.
 const MAX_CAUSES: usize = 20;
@@ -25,8 +29,8 @@ pub(super) type Evaluator = pronk_rollout::Evaluator<Order, Report>;
 /// An evaluation to be made.
 pub(super) struct Order {
     pub(super) published: Arc<Versioned<ByPolicy<Params>>>,
-    /// Of the learner, when the weights were taken.
-    pub(super) counters: Counters,
+    /// Of the learners, when the weights were taken.
+    pub(super) counters: ByPolicy<Counters>,
     /// Sampled by the run until then.
     pub(super) env_steps: u64,
 }
@@ -42,15 +46,17 @@ pub(super) struct Report {
     pub(super) env_steps: u64,
     pub(super) failed: u64,
     pub(super) last_failure: Option<String>,
-    /// The best policy, if there is a new one.
-    pub(super) best: Option<Arc<Checkpoint>>,
+    /// The best policy, or all that played, if there is a new best.
+    pub(super) best: Option<Arc<ByPolicy<Checkpoint>>>,
     /// Why the best policy could not be saved.
     pub(super) unsaved: Option<CheckpointError>,
+    /// The name of the newest video, or why there is none; `None` if nothing was to be drawn.
+    pub(super) video: Option<Result<String, String>>,
 }
 
 impl Fold for Report {
     fn fold(&mut self, later: Self) {
-        self.figures = later.figures.or(self.figures);
+        self.figures = later.figures.or(self.figures.take());
         self.made += later.made;
         self.episodes += later.episodes;
         self.env_steps += later.env_steps;
@@ -58,18 +64,19 @@ impl Fold for Report {
         self.last_failure = later.last_failure.or(self.last_failure.take());
         self.best = later.best.or(self.best.take());
         self.unsaved = later.unsaved.or(self.unsaved.take());
+        self.video = later.video.or(self.video.take());
     }
 }
 
-/// Starts the thread of a run, which begins with this `best`.
+/// Starts the thread of a run, which begins with this `best` and saves these films, if any.
 pub(super) fn start(
     (spec, config): (Arc<RunSpec>, TrainerConfig),
-    best: Best,
+    (best, films): (Best, Option<Films>),
     (token, notifier): (&ShutdownToken, &Notifier),
     (time, reaper): (&TimeLedger, &ReaperHandle),
 ) -> io::Result<Evaluator> {
     let monitor = CallMonitor::new().of_run(time, reaper);
-    let mut work = Work { spec, config, monitor, token: token.clone(), best, causes: Vec::new() };
+    let mut work = Work { spec, config, monitor, token: token.clone(), best, films, causes: Vec::new() };
     Evaluator::start(token, notifier, time, move |order, clock| {
         let evaluated = catch(|| work.evaluate(&order, clock));
         evaluated.unwrap_or_else(|panic| work.failure(&order, panic.clone(), &format!("it panicked: {panic}")))
@@ -83,6 +90,7 @@ struct Work {
     monitor: CallMonitor,
     token: ShutdownToken,
     best: Best,
+    films: Option<Films>,
     /// Of the failures that were logged.
     causes: Vec<String>,
 }
@@ -91,12 +99,24 @@ impl Work {
     fn evaluate(&mut self, order: &Order, clock: &mut StateClock<EvaluatorState>) -> Report {
         clock.enter(EvaluatorState::Evaluating);
         let began = Instant::now();
-        let beside = (&self.monitor, &self.token);
-        let play = || self.spec.evaluate(&self.config, &order.published, beside);
-        let mut report = match debug_span!("evaluate").in_scope(play) {
-            Ok(evaluation) => self.judge(&evaluation, order, began),
+        let mut recorder = self.films.as_ref().map(|_| Recorder::new(VideoOptions::default()));
+        let played = debug_span!("evaluate").in_scope(|| self.play(order, recorder.as_mut()));
+        let mut report = match played {
+            Ok(evaluation) => {
+                let report = self.judge(&evaluation, order, began);
+                clock.enter(EvaluatorState::Saving);
+                let video = debug_span!("save_video").in_scope(|| self.film(recorder, &evaluation, order));
+                Report { video, ..report }
+            }
             Err(error) => match *error {
                 EvaluateError::Interrupted => return Report::default(),
+                EvaluateError::Env(failure) if matches!(failure.place, FailurePlace::Render { .. }) => {
+                    // What cannot be drawn can still be played.
+                    self.films = None;
+                    let reason = format!("{}; the run has no more videos", in_words(&failure));
+                    tracing::warn!("{reason}");
+                    return Report { video: Some(Err(reason)), ..self.evaluate(order, clock) };
+                }
                 EvaluateError::Env(failure) => self.failure(order, failure.cause.to_string(), &in_words(&failure)),
                 error => self.failure(order, error.to_string(), &error.to_string()),
             },
@@ -108,21 +128,44 @@ impl Work {
         report
     }
 
+    fn play(&self, order: &Order, recorder: Option<&mut Recorder>) -> Result<Evaluation, Box<EvaluateError>> {
+        let beside = (&self.monitor, &self.token);
+        let play =
+            |on_frame: Option<&mut OnFrame<'_>>| self.spec.evaluate(&self.config, &order.published, beside, on_frame);
+        match recorder {
+            Some(recorder) => play(Some(&mut |frame| recorder.take(&frame))),
+            None => play(None),
+        }
+    }
+
+    /// Saves the video of an evaluation and returns its name; `None` if its environments draw no frames.
+    fn film(
+        &self,
+        recorder: Option<Recorder>,
+        evaluation: &Evaluation,
+        order: &Order,
+    ) -> Option<Result<String, String>> {
+        let (recorder, films) = (recorder?, self.films.as_ref()?);
+        let save = |video: Video| films.save(&video, order.env_steps);
+        let saved = recorder.video(evaluation).and_then(|video| video.map(save).transpose());
+        saved.map_err(|error| error.to_string()).transpose()
+    }
+
     fn judge(&mut self, evaluation: &Evaluation, order: &Order, began: Instant) -> Report {
-        let Some(figures) = figures(evaluation, order, began) else { return Report::default() };
+        let score = self.spec.score_of(evaluation).and_then(|score| figures(evaluation, score, order, began));
+        let Some(figures) = score else { return Report::default() };
         let Figures { score, env_steps, .. } = figures;
         let report =
             Report { figures: Some(figures), made: 1, episodes: score.episodes, env_steps, ..Report::default() };
         if !self.best.is_beaten_by(score.return_mean) {
             return report;
         }
-        match self.spec.scored(&self.config, &order.published, order.counters, score) {
-            Ok(Some(checkpoint)) => {
-                let best = Arc::new(checkpoint);
+        match self.spec.scored(&self.config, &order.published, &order.counters, score) {
+            Ok(policies) => {
+                let best = Arc::new(policies);
                 self.best.keep(Arc::clone(&best));
                 Report { best: Some(best), ..report }
             }
-            Ok(None) => report,
             Err(error) => {
                 let reason = format!("the best policy: {error}");
                 Report { unsaved: Some(CheckpointError::NoState { reason }), ..report }
@@ -147,19 +190,21 @@ fn in_words(failure: &EnvFailure) -> String {
     format!("environment {index} failed {place}: {cause}")
 }
 
-fn figures(evaluation: &Evaluation, order: &Order, began: Instant) -> Option<Figures> {
+fn figures(evaluation: &Evaluation, score: f64, order: &Order, began: Instant) -> Option<Figures> {
     let returns = || evaluation.episodes.iter().map(|episode| episode.episode_return);
     let score = Score {
-        return_mean: evaluation.return_mean()?,
+        return_mean: score,
         episodes: evaluation.episodes.len() as u64,
         version: order.published.version,
         env_steps: order.env_steps,
     };
     Some(Figures {
         score,
+        return_mean: evaluation.return_mean(),
         return_min: returns().reduce(f64::min)?,
         return_max: returns().reduce(f64::max)?,
         len_mean: evaluation.len_mean()?,
+        policy_returns: evaluation.policy_returns(),
         env_steps: evaluation.episodes.iter().map(|episode| u64::from(episode.episode_len)).sum(),
         took_secs: began.elapsed().as_secs_f64(),
     })

@@ -38,7 +38,7 @@ impl<Agents> TrainerBuilder<Agents> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn listen(mut self, at: impl Listen + 'static, terms: Terms) -> Self {
-        self.listen = Some(HostsPlan { listen: Box::new(at), terms });
+        self.parts.listen = Some(HostsPlan { listen: Box::new(at), terms });
         self
     }
 }

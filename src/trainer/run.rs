@@ -43,8 +43,9 @@ pub struct Run {
     /// intact.
     pub checkpoints: ByPolicy<Checkpoint>,
     /// The policy with the highest mean return in an [evaluation](crate::config::EvaluationConfig) beside the
-    /// run, with its `score` and a fresh optimiser; `None` if none was made.
-    pub best: Option<Checkpoint>,
+    /// run, with its `score` and a fresh optimiser, by name as in `checkpoints`; empty if no evaluation was
+    /// made. With several agents these are all policies that played, also frozen ones.
+    pub best: ByPolicy<Checkpoint>,
     /// Threads that missed their deadline and were abandoned.
     pub not_joined: Vec<String>,
     /// Workers that gave up, during the run or at its end.

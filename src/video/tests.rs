@@ -3,7 +3,9 @@
 use std::io::Cursor;
 
 use pronk_policy::{NetworkSpec, Space};
-use pronk_rollout::{ActionRef, CartPole, End, Env, EnvContext, EnvError, EnvSpec, ObsMut, Pendulum, Step};
+use pronk_rollout::{
+    ActionRef, CartPole, End, Env, EnvContext, EnvError, EnvSpec, ObsMut, Pendulum, Step, evaluate_and_render,
+};
 
 use super::*;
 
@@ -205,5 +207,5 @@ fn a_file_is_the_whole_video_or_what_was_there_before() {
     // A folder cannot be replaced by a file.
     let error = video.save(folder.path().join("videos")).unwrap_err().to_string();
     assert!(error.starts_with("cannot write the video to ") && error.contains("videos: "), "{error}");
-    assert!(!folder.path().join("videos.part").exists());
+    assert!(!folder.path().join("videos.new").exists());
 }

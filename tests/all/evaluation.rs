@@ -1,6 +1,8 @@
 //! Evaluations beside a run: what they say, what they keep, and that training does not notice them.
 
+mod agents;
 mod failures;
+mod videos;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,13 +11,12 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use pronk::config::{Admission, ObservationFilter, Selection};
-use pronk::envs::{CartPole, TicTacToe};
+use pronk::envs::CartPole;
 use pronk::hosts::{MemoryNetwork, Terms};
 use pronk::prelude::*;
 use pronk::trainer::OneAgent;
 use pronk::{
-    ActionSelection, Checkpoint, Every, MultiAgentConfig, ResultDict, Resume, Rng, Run, TrainError, TrainerBuilder,
-    evaluate,
+    ActionSelection, Checkpoint, DEFAULT_POLICY, Every, ResultDict, Resume, Rng, Run, TrainerBuilder, evaluate,
 };
 use serde_json::Value;
 
@@ -95,7 +96,7 @@ fn an_evaluation_can_be_repeated_with_the_weights_that_are_kept() {
             }
         });
         assert!(run.ledger_closed() && run.not_joined.is_empty(), "{what}: {:?}", run.not_joined);
-        let best = run.best.as_ref().unwrap();
+        let best = &run.best[DEFAULT_POLICY];
         let score = best.score.unwrap();
         assert_eq!((score.episodes, play(best)), (7, score.return_mean), "{what}");
         let saved = Checkpoint::load(folder.path().join("best")).unwrap();
@@ -202,7 +203,7 @@ fn the_best_is_the_first_with_the_highest_mean_return() {
     assert!(versions.is_sorted_by(|one, next| one < next), "{versions:?}");
     let run = trainer.finish().unwrap();
     let saved = Checkpoint::load(folder.path().join("best")).unwrap();
-    for best in [run.best.as_ref().unwrap(), &saved] {
+    for best in [&run.best[DEFAULT_POLICY], &saved] {
         let score = best.score.unwrap();
         assert_eq!((score.return_mean, score.version), (2.5, versions[3]));
     }
@@ -217,7 +218,7 @@ fn a_run_goes_on_with_the_evaluations_that_it_had() {
         let mut trainer = scripted(&config, &script, folder.path()).build().unwrap();
         until(&mut trainer, |dict| count(dict, "made") >= 3);
         let before = trainer.finish().unwrap();
-        let kept = before.best.unwrap();
+        let kept = before.best[DEFAULT_POLICY].clone();
         assert_eq!(kept.score.unwrap().return_mean, 4.0);
 
         // All that follows are worse.
@@ -226,7 +227,7 @@ fn a_run_goes_on_with_the_evaluations_that_it_had() {
         };
         let never = with(config.clone(), |config| config.evaluation.every = None);
         let run = resume(&never).run(iterations(before.result.iteration + 3)).unwrap();
-        assert!(run.best.is_none() && run.result.dict.get("evaluation").is_none());
+        assert!(run.best.is_empty() && run.result.dict.get("evaluation").is_none());
 
         let mut trainer = resume(&config);
         let first = trainer.next().unwrap().unwrap().dict;
@@ -235,14 +236,14 @@ fn a_run_goes_on_with_the_evaluations_that_it_had() {
         until(&mut trainer, |dict| count(dict, "made") > made);
         let run = trainer.finish().unwrap();
         let saved = Checkpoint::load(folder.path().join("best")).unwrap();
-        for best in [run.best.as_ref().unwrap(), &saved] {
+        for best in [&run.best[DEFAULT_POLICY], &saved] {
             assert!(best.score == kept.score && best.state.params.values() == kept.state.params.values());
         }
 
         // A new run in the folder does not begin with the best of another.
         let mut trainer = scripted(&config, &Script::new(&[0.5]), folder.path()).build().unwrap();
         until(&mut trainer, |dict| count(dict, "made") >= 1);
-        assert_eq!(trainer.finish().unwrap().best.unwrap().score.unwrap().return_mean, 0.5);
+        assert_eq!(trainer.finish().unwrap().best.remove(DEFAULT_POLICY).unwrap().score.unwrap().return_mean, 0.5);
     }
 }
 
@@ -252,7 +253,7 @@ fn the_best_goes_into_the_folder_of_the_run_that_goes_on() {
     let config = evaluated(small(0), 1);
     let mut trainer = scripted(&config, &Script::new(&[4.0]), old.path()).build().unwrap();
     until(&mut trainer, |dict| count(dict, "made") >= 1);
-    let kept = trainer.finish().unwrap().best.unwrap();
+    let kept = trainer.finish().unwrap().best.remove(DEFAULT_POLICY).unwrap();
     let builder = scripted(&config, &Script::new(&[1.0]), new.path()).resume(Resume::from(old.path()));
     let mut trainer = builder.build().unwrap();
     let first = until(&mut trainer, |_| true);
@@ -376,12 +377,4 @@ fn a_run_that_listens_evaluates_on_its_own_machine() {
         trainer.finish().unwrap();
         host.join().unwrap().unwrap();
     });
-}
-
-#[test]
-fn runs_with_several_agents_are_not_evaluated() {
-    let agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
-    let builder = Trainer::builder(evaluated(small(1), 1)).multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents);
-    let Err(TrainError::Config(error)) = builder.build() else { panic!("it was built") };
-    assert!(error.field == "evaluation.every" && error.reason.contains("single-agent"), "{error}");
 }

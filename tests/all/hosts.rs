@@ -357,9 +357,15 @@ fn a_run_without_hosts_waits_and_says_so() {
 fn a_run_that_finishes_while_hosts_sample_loses_nothing_of_theirs() {
     without_hanging("finishes", || {
         let network = MemoryNetwork::new();
-        let trainer = listen(&network, learner());
+        let mut trainer = listen(&network, learner());
         let hosts: Vec<_> = ["a", "b"].map(|name| OnThread::start(&network, name, 2)).into();
-        let run = trainer.run(iterations(20)).unwrap();
+        // One that joins too late finds no learner.
+        let mut begun = 0;
+        until(&mut trainer, |result| {
+            begun = result.iteration;
+            result.dict.number("hosts.connected") == Some(2.0)
+        });
+        let run = trainer.run(iterations(begun + 20)).unwrap();
         assert_closed(&run);
         assert!(run.steps.lost.is_empty(), "{:?}", run.steps);
         hosts.into_iter().for_each(|host| assert!(!host.join().stopped));

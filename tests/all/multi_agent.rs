@@ -21,7 +21,7 @@ fn game(_: &EnvContext) -> TicTacToe {
     TicTacToe::new()
 }
 
-fn config(seed: u64) -> TrainerConfig {
+pub(crate) fn config(seed: u64) -> TrainerConfig {
     let mut config = TrainerConfig {
         seed,
         algorithm: PpoConfig {

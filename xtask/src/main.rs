@@ -2,6 +2,7 @@
 //!
 //! This package depends on no room, so that it builds in seconds and still works when a room does not.
 
+mod browser;
 mod exports;
 mod python;
 mod readers;
@@ -20,6 +21,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let matches = command_line().get_matches();
     match matches.subcommand() {
         Some(("golden", args)) => stages::golden(&root, args.get_one::<PathBuf>("dir")),
+        Some(("picture", _)) => stages::picture(&root),
         Some(("crash", args)) => stages::crash(&root, args.get_one::<u64>("kills").copied()),
         Some((name, _)) if name != "ci" => stages::one(&root, name),
         _ => stages::ci(&root),
@@ -39,6 +41,10 @@ fn command_line() -> Command {
             Command::new("crash")
                 .about("Kill runs of every kind at random times and go on with each until it ends; `test` kills fewer")
                 .arg(kills.help("How many kills, over all kinds of runs [default: 100]")),
+        )
+        .subcommand(
+            Command::new("picture")
+                .about("Train, and take the pictures of the live page that the docs show, with Debian's chromium"),
         )
         .subcommand(
             Command::new("golden")

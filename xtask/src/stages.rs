@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use crate::browser::Browser;
 use crate::{exports, python, readers, tidy};
 
 /// One stage of CI; `cargo xtask <name>` runs it alone.
@@ -25,6 +26,7 @@ enum Work {
     Onnx,
     Torch,
     Gymnasium,
+    Page,
 }
 
 /// What comes of a stage.
@@ -58,6 +60,9 @@ impl Stage {
         Self { name, about, work }
     }
 }
+
+/// The programs, as the stage `test` builds them.
+const BINS: &str = "build --workspace --bins --features env-process,hosts-zenoh";
 
 /// In this order: cheap ones first, so that a slip shows at once.
 pub(crate) const STAGES: &[Stage] = &[
@@ -101,6 +106,11 @@ pub(crate) const STAGES: &[Stage] = &[
         name: "gymnasium",
         about: "Step and train environments of Gymnasium, Atari and PettingZoo, if they can be had from PyPI",
         work: Work::Gymnasium,
+    },
+    Stage {
+        name: "page",
+        about: "Train and sweep, and read the live page in Chromium, if it and Playwright can be had",
+        work: Work::Page,
     },
     Stage::cargo(
         "doctest",
@@ -160,6 +170,17 @@ pub(crate) fn crash(root: &Path, kills: Option<u64>) -> Result<ExitCode> {
     Ok(exit_code(succeeds(command.env("PRONK_TEST_KILLS", kills.unwrap_or(100).to_string()))?))
 }
 
+/// Makes the pictures of the live page in the docs.
+pub(crate) fn picture(root: &Path) -> Result<ExitCode> {
+    match Browser::find(root)? {
+        Ok(browser) => Ok(exit_code(succeeds(&mut cargo(root, BINS))? && browser.picture(root)?)),
+        Err(why) => {
+            say(&format!("no pictures, as what takes them could not be installed: {why}"))?;
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
 fn run(root: &Path, stage: &Stage) -> Result<(bool, Duration)> {
     let started = Instant::now();
     let outcome = match stage.work {
@@ -180,6 +201,10 @@ fn run(root: &Path, stage: &Stage) -> Result<(bool, Duration)> {
                 let args = "test --workspace --lib --bins --tests --features env-process,hosts-zenoh -- gymnasium::";
                 Outcome::passed(succeeds(cargo(root, args).env("PRONK_TEST_PYTHON", python))?)
             }
+            Err(why) => Outcome::NotChecked(why),
+        },
+        Work::Page => match Browser::find(root)? {
+            Ok(browser) => Outcome::passed(succeeds(&mut cargo(root, BINS))? && browser.check(root)?),
             Err(why) => Outcome::NotChecked(why),
         },
     };

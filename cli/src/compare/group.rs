@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::summary::Summary;
+use crate::spread::spread;
 
 /// Runs with equal settings, seeds aside.
 #[derive(Debug, Serialize)]
@@ -22,28 +23,16 @@ pub(super) struct Group<'a> {
 
 impl<'a> Group<'a> {
     fn of(runs: Vec<&'a Summary>) -> Self {
-        let mut returns: Vec<f64> = runs.iter().filter_map(|run| run.episode_return_mean).collect();
-        returns.sort_by(f64::total_cmp);
+        let returns = runs.iter().filter_map(|run| run.episode_return_mean).collect();
         let mut to_target: Vec<u64> = runs.iter().filter_map(|run| run.env_steps_to_target).collect();
         to_target.sort_unstable();
-        let of_returns = match returns[..] {
-            [] => None,
-            [lowest, .., highest] => Some([lowest, median(&returns), highest]),
-            [only] => Some([only; 3]),
-        };
         let env_steps_to_target = to_target.get(to_target.len().saturating_sub(1) / 2).copied();
-        Self { returns: of_returns, env_steps_to_target, reached: to_target.len(), runs }
+        Self { returns: spread(returns), env_steps_to_target, reached: to_target.len(), runs }
     }
 
     pub(super) fn first(&self) -> &'a Summary {
         self.runs[0]
     }
-}
-
-/// The middle of sorted numbers, or the mean of the two in the middle.
-fn median(sorted: &[f64]) -> f64 {
-    let half = sorted.len() / 2;
-    if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 }
 }
 
 /// The groups, in the order of their first runs.

@@ -1,12 +1,11 @@
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
+use pronk::RunState;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::run_dir::RunDir;
-use crate::run_info;
+use crate::run_dir::{Figures, RunDir};
 
 /// What is compared of a run.
 #[derive(Clone, Debug, Serialize)]
@@ -15,7 +14,7 @@ pub(super) struct Summary {
     pub(super) env: String,
     pub(super) algorithm: String,
     pub(super) seed: u64,
-    pub(super) state: State,
+    pub(super) state: RunState,
     pub(super) env_steps: u64,
     pub(super) secs: f64,
     /// Of the last result.
@@ -27,19 +26,6 @@ pub(super) struct Summary {
     pub(super) secs_to_target: Option<f64>,
     /// All settings but the seed.
     pub(super) settings: Value,
-}
-
-/// Whether the run goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum State {
-    Running,
-    Finished,
-    Failed,
-    /// Its process is gone, and has not said how the run ended.
-    Killed,
-    /// It has no `run.json`: another program than `pronk train` made it.
-    Unknown,
 }
 
 impl Summary {
@@ -55,7 +41,7 @@ impl Summary {
             env: file.env,
             algorithm: file.config.algorithm.name().to_owned(),
             seed: file.config.seed,
-            state: State::of(&run.path),
+            state: RunState::of(&run.path),
             env_steps: 0,
             secs: 0.0,
             episode_return_mean: None,
@@ -66,7 +52,7 @@ impl Summary {
         };
         // A mean over too few episodes says little.
         let enough = file.config.results.metrics_num_episodes_for_smoothing as u64;
-        run.results(|result| {
+        run.results(|result: Figures| {
             summary.env_steps = result.num_env_steps_sampled;
             summary.secs = result.time_total_s;
             summary.episode_return_mean = result.episode_return_mean;
@@ -78,30 +64,5 @@ impl Summary {
             }
         })?;
         Ok(summary)
-    }
-}
-
-impl State {
-    /// The state of the run in this folder.
-    pub(crate) fn of(run: &Path) -> Self {
-        let Some(info) = run_info::read(run) else { return Self::Unknown };
-        match &info["outcome"] {
-            Value::Null if run_info::is_running(&info) => Self::Running,
-            Value::Null => Self::Killed,
-            outcome if outcome["failure"].is_null() => Self::Finished,
-            _ => Self::Failed,
-        }
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Running => "running",
-            Self::Finished => "finished",
-            Self::Failed => "failed",
-            Self::Killed => "killed",
-            Self::Unknown => "unknown",
-        })
     }
 }

@@ -5,17 +5,13 @@ use std::path::Path;
 use serde_json::Value;
 use toml::de::DeTable;
 
+use super::FileError;
 use super::entry::{Entry, Source, unknown};
 use super::keys::{Found, Keys};
-use super::{FileError, error};
 
 /// The settings in the text of the file `path`, by their full paths.
 pub(super) fn entries(path: &Path, text: &str, keys: &Keys) -> Result<Vec<Entry>, FileError> {
-    let no_toml = |error: toml::de::Error| {
-        let (line, column) = error::line_and_column(text, error.span().map_or(0, |span| span.start));
-        let source = Source::File { path: path.to_owned(), line, column };
-        FileError::Setting { place: source, reason: error.message().to_owned() }
-    };
+    let no_toml = |error| FileError::no_toml(path, text, &error);
     let values: toml::Table = text.parse().map_err(no_toml)?;
     let places = DeTable::parse(text).map_err(no_toml)?;
     let mut reader = Reader { path, text, keys, entries: Vec::new() };
@@ -25,7 +21,7 @@ pub(super) fn entries(path: &Path, text: &str, keys: &Keys) -> Result<Vec<Entry>
 
 /// A value of a file as JSON. A number that is not finite becomes a text, which no setting for numbers takes:
 /// JSON's null would mean "none".
-pub(super) fn json(value: toml::Value) -> Value {
+pub(crate) fn json(value: toml::Value) -> Value {
     match value {
         toml::Value::String(text) => text.into(),
         toml::Value::Integer(number) => number.into(),
@@ -96,7 +92,6 @@ impl Reader<'_> {
     }
 
     fn place(&self, offset: usize) -> Source {
-        let (line, column) = error::line_and_column(self.text, offset);
-        Source::File { path: self.path.to_owned(), line, column }
+        Source::in_file(self.path, self.text, offset)
     }
 }

@@ -1,7 +1,7 @@
 //! [`Entry`]: one setting, and where it was given.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde_json::Value;
@@ -25,6 +25,16 @@ pub(crate) enum Source {
     File { path: PathBuf, line: usize, column: usize },
     /// By a flag, as it was written.
     Flag(String),
+}
+
+impl Source {
+    /// The byte at `offset` of the file `path` with this text.
+    pub(crate) fn in_file(path: &Path, text: &str, offset: usize) -> Self {
+        let before = text.get(..offset).unwrap_or(text);
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        let (line, column) = (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1);
+        Self::File { path: path.to_owned(), line, column }
+    }
 }
 
 impl Entry {

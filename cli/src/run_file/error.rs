@@ -18,14 +18,13 @@ pub(crate) enum FileError {
 }
 
 impl FileError {
+    /// What the reader of TOML found in the text of the file `path`.
+    pub(crate) fn no_toml(path: &Path, text: &str, error: &toml::de::Error) -> Self {
+        let place = Source::in_file(path, text, error.span().map_or(0, |span| span.start));
+        Self::Setting { place, reason: error.message().to_owned() }
+    }
+
     pub(super) fn whole(path: &Path, reason: String) -> Self {
         Self::Whole { path: path.to_owned(), reason }
     }
-}
-
-/// Line and column, from 1, of the byte at `offset`.
-pub(super) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.get(..offset).unwrap_or(text);
-    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }

@@ -7,6 +7,8 @@ use pronk::{Every, StopWhen};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 
+use crate::messages::Severity;
+
 /// What environments in other processes are made with; native ones have no options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -80,13 +82,17 @@ pub(crate) struct Log {
     pub(crate) console: bool,
     /// Whether `timeline.json`, for <https://ui.perfetto.dev>, has every span of every thread.
     pub(crate) timeline: bool,
+    /// Whether the folder `videos` has one of each evaluation.
+    pub(crate) videos: bool,
     /// The address to serve Prometheus metrics at.
     pub(crate) prometheus: Option<String>,
+    /// The least severe messages in `log.txt`.
+    pub(crate) level: Severity,
 }
 
 impl Default for Log {
     fn default() -> Self {
-        Self { console: true, timeline: false, prometheus: None }
+        Self { console: true, timeline: false, videos: true, prometheus: None, level: Severity::default() }
     }
 }
 

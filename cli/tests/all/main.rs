@@ -1,6 +1,9 @@
 //! The program as a user meets it: its commands, what they print, and their exit statuses.
 #![allow(clippy::unwrap_used)]
 
+mod sweep;
+mod watch;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -121,6 +124,85 @@ fn a_run_goes_on_from_its_checkpoint() {
 }
 
 #[test]
+fn a_run_that_evaluates_keeps_its_best_policy_and_videos() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let acrobot = config("acrobot.toml");
+    let begin = ["train", &acrobot, "--out", "run", "--quiet", "--set", "stop.episode_return_mean=none"];
+    let (status, _, errors) = pronk(folder, &[&begin[..], &["--set", "stop.env_steps=2000"]].concat());
+    assert_eq!(status, 0, "{errors}");
+    let best = ["evaluate", "run", "--best", "--episodes", "1", "--json"];
+    let (status, _, errors) = pronk(folder, &best);
+    assert!(status == 1 && errors.contains("no best policy"), "{errors}");
+
+    let often = ["--set", "evaluation.every=1k env-steps", "--set", "evaluation.episodes=1"];
+    // The end of a run interrupts an evaluation, so on a busy machine more than one life may be needed.
+    for life in 1..=20 {
+        let limit = format!("stop.env_steps={}", 20_000 * life);
+        let go_on = [&["train", "--resume", "run", "--quiet", "--set", &limit][..], &often].concat();
+        let (status, _, errors) = pronk(folder, &go_on);
+        assert_eq!(status, 0, "{errors}");
+        if folder.join("run/checkpoints/best").exists() {
+            break;
+        }
+    }
+    let (status, line, errors) = pronk(folder, &best);
+    assert_eq!((status, json(&line)["episodes"].as_u64()), (0, Some(1)), "{errors}");
+    let videos = fs::read_dir(folder.join("run/videos")).unwrap().count();
+    assert!((1..=10).contains(&videos), "{videos}");
+}
+
+#[test]
+fn policies_of_several_agents_are_evaluated_and_their_best_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let rendezvous = config("rendezvous.toml");
+    let often = ["--set", "stop.episode_return_mean=none", "--set", "evaluation.every=1k env-steps"];
+    // The end of a run interrupts an evaluation, so on a busy machine more than one life may be needed.
+    for life in 1..=20 {
+        let limit = format!("stop.env_steps={}", 100_000 * life);
+        let begin = ["train", &rendezvous, "--out", "run"];
+        let how = if life == 1 { &begin[..] } else { &["train", "--resume", "run"] };
+        let (status, _, errors) = pronk(folder, &[how, &["--quiet", "--set", &limit], &often].concat());
+        assert_eq!(status, 0, "{errors}");
+        if folder.join("run/checkpoints/best").exists() {
+            break;
+        }
+    }
+    for (which, at_least) in [("--sample", 1.0), ("--best", -0.5)] {
+        let (status, line, errors) = pronk(folder, &["evaluate", "run", "--episodes", "50", "--json", which]);
+        assert_eq!(status, 0, "{errors}");
+        let played = json(&line);
+        let number = |key: &str| played.pointer(key).and_then(Value::as_f64).unwrap_or_else(|| panic!("{key}: {line}"));
+        assert!(number("/episode_return_mean") > at_least && number("/episodes") == 50.0, "{line}");
+        // Both earn the same.
+        let agents = [number("/agent_return_mean/agent_0"), number("/agent_return_mean/agent_1")];
+        assert!((agents[0] - number("/policy_return_mean/team")).abs() < 1e-9 && agents[0] == agents[1], "{line}");
+    }
+    let (status, text, errors) = pronk(folder, &["evaluate", "run", "--episodes", "5", "--video", "episode.png"]);
+    assert!(status == 0 && text.contains("Rendezvous: return") && text.contains("team"), "{text}{errors}");
+    assert!(fs::read(folder.join("episode.png")).unwrap().starts_with(b"\x89PNG"));
+    let results = fs::read_to_string(folder.join("run/results.jsonl")).unwrap();
+    let last = json(results.lines().last().unwrap());
+    assert!(last.pointer("/evaluation/policy_reward_mean/team").is_some(), "{last}");
+
+    // Of policies for each agent, one of which is missing.
+    let separate = ["--set", "multi_agent.policies=separate", "--set", "stop.env_steps=2000"];
+    let tic_tac_toe = config("tic_tac_toe.toml");
+    let games = [&["train", &tic_tac_toe, "--out", "games", "--quiet"][..], &separate].concat();
+    let (status, _, errors) = pronk(folder, &games);
+    assert_eq!(status, 0, "{errors}");
+    let (status, text, errors) = pronk(folder, &["evaluate", "games", "--episodes", "5"]);
+    assert!(status == 0 && text.contains("TicTacToe: return 0.00 ± 0.00 over 5 episodes"), "{text}{errors}");
+    let settings = fs::read_to_string(folder.join("games/config.toml")).unwrap();
+    let wrong = settings.replace("policies = \"separate\"", "policies = \"shared\"");
+    assert_ne!(settings, wrong);
+    fs::write(folder.join("games/config.toml"), wrong).unwrap();
+    let (status, _, errors) = pronk(folder, &["evaluate", "games"]);
+    assert!(status == 1 && errors.contains("`team`") && errors.contains("the policies are `o`, `x`"), "{errors}");
+}
+
+#[test]
 fn a_run_is_shown_as_running_and_then_as_killed() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -199,6 +281,52 @@ fn bad_input_is_refused_with_status_2_and_says_what_to_do() {
         assert!(errors.contains(expected), "{args:?}: {errors}");
     }
     assert!(!folder.join("runs").exists(), "what is refused makes no folder");
+}
+
+#[test]
+fn a_run_whose_environment_cannot_be_made_leaves_no_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (status, config, _) = pronk(folder, &["config", "gymnasium:CartPole-v1"]);
+    assert_eq!(status, 0);
+    fs::write(folder.join("config.toml"), config).unwrap();
+    let args = ["train", "config.toml", "--set", "env_options.python=no-such-interpreter"];
+    let (status, _, errors) = pronk(folder, &args);
+    assert!(status == 1 && errors.contains("no-such-interpreter"), "{errors}");
+    assert_eq!(fs::read_dir(folder.join("runs")).unwrap().count(), 0);
+}
+
+#[test]
+fn messages_are_on_the_terminal_and_in_the_log_of_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let acrobot = config("acrobot.toml");
+    let limits = |steps: &str| ["--set".to_owned(), format!("stop.env_steps={steps}")];
+    let run = |args: &[&str], steps: &str| {
+        let limits = limits(steps);
+        let target = ["--set", "stop.episode_return_mean=none", &limits[0], &limits[1]];
+        pronk(folder, &[args, &target[..]].concat())
+    };
+    let log = || fs::read_to_string(folder.join("run/log.txt")).unwrap();
+    let (status, _, errors) = run(&["train", &acrobot, "--out", "run", "--set", "log.console=false"], "10000");
+    assert_eq!((status, &*errors, &*log()), (0, "", ""));
+
+    // That another learning rate goes on is worth a warning.
+    let another = ["train", "--resume", "run", "--set", "learner.lr=0.002", "--set", "log.console=false"];
+    let (status, _, errors) = run(&another, "20000");
+    let text = "WARN the resumed run differs from the saved one what=the setting `learner.lr";
+    assert!(status == 0 && errors.contains(text), "{errors}");
+    let first = log();
+    assert!(first.contains("WARN pronk") && first.contains("the setting `learner.lr"), "{first}");
+
+    // The log goes on, the terminal shows nothing if it is to be quiet, and what is less severe is left out.
+    let quiet = [&another[..], &["--quiet", "--set", "log.level=error"]].concat();
+    let (status, _, errors) = run(&quiet, "30000");
+    assert_eq!((status, &*errors, log()), (0, "", first));
+    let (status, _, errors) = run(&["train", &acrobot, "--out", "run", "--set", "log.level=loud"], "10000");
+    assert!(status == 2 && errors.contains("log.level") && errors.contains("loud"), "{errors}");
+    let (status, ..) = run(&["train", &acrobot, "--out", "run", "--overwrite", "--quiet"], "10000");
+    assert_eq!((status, &*log()), (0, ""));
 }
 
 #[test]

@@ -147,6 +147,7 @@ impl Wrapper {
 /// use pronk_env_process::{AtariVector, ProcessEnvs};
 ///
 /// let pong = ProcessEnvs::new(AtariVector::new("pong"));
+/// assert_eq!(AtariVector::new("MsPacman"), AtariVector::new("ms_pacman"));
 /// # let _ = pong;
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -162,9 +163,10 @@ pub struct AtariVector {
 }
 
 impl AtariVector {
-    /// A game with the vectoriser's own defaults.
-    pub fn new(game: impl Into<String>) -> Self {
-        Self { game: game.into(), kwargs: Map::new(), python: "python3".into() }
+    /// A game with the vectoriser's own defaults, named as its ROM, `"ms_pacman"`, or as by Gymnasium,
+    /// `"MsPacman"`.
+    pub fn new(game: impl AsRef<str>) -> Self {
+        Self { game: snake_case(game.as_ref()), kwargs: Map::new(), python: "python3".into() }
     }
 }
 
@@ -238,6 +240,18 @@ fn python_program(kind: &str, python: &Path, env: &impl Serialize) -> Program {
 }
 
 /// The fields of an object.
+/// The name of a ROM: `ms_pacman` for `MsPacman`.
+fn snake_case(name: &str) -> String {
+    let mut snake = String::new();
+    for (at, letter) in name.char_indices() {
+        if letter.is_uppercase() && at > 0 {
+            snake.push('_');
+        }
+        snake.extend(letter.to_lowercase());
+    }
+    snake
+}
+
 fn arguments(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(fields) => fields,

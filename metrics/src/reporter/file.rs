@@ -5,6 +5,7 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::{FileMark, ReportError};
+use crate::whole_file::{beside, write_whole};
 
 /// A file of one reporter, without a buffer.
 #[derive(Debug)]
@@ -156,34 +157,10 @@ pub(crate) fn make_folder_above(reporter: &str, path: &Path) -> Result<(), Repor
     }
 }
 
-/// Writes a file of `text` atomically, by a rename. Devices and pipes are written directly, since a rename
-/// would replace them.
-pub(crate) fn write_whole(reporter: &str, path: &Path, text: &[u8]) -> Result<(), ReportError> {
+/// [`write_whole`](crate::write_whole), in a folder that is made if it is missing.
+pub(crate) fn write_report(reporter: &str, path: &Path, contents: &[u8]) -> Result<(), ReportError> {
     make_folder_above(reporter, path)?;
-    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        let written = File::create(path).and_then(|mut file| file.write_all(text));
-        return written.map_err(|error| failed(reporter, "write to", path, error));
-    }
-    let beside = beside(path);
-    let write = || {
-        let mut file = File::create(&beside)?;
-        file.write_all(text)?;
-        // Synced before the rename, or a power failure could leave an empty file.
-        file.sync_all()?;
-        fs::rename(&beside, path)
-    };
-    write().map_err(|error| {
-        // Removes the partial file; a failure to do so must not hide the first.
-        let _ = fs::remove_file(&beside);
-        failed(reporter, "write", path, error)
-    })
-}
-
-/// `results.csv.new` for `results.csv`.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    PathBuf::from(name)
+    write_whole(path, contents).map_err(|error| failed(reporter, "write", path, error))
 }
 
 /// The failure of a file operation of `reporter`.

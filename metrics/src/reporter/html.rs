@@ -1,11 +1,5 @@
-mod memory;
+pub mod charts;
 mod page;
-mod series;
-mod settings;
-mod shorten;
-mod steps;
-mod threads;
-mod trouble;
 
 #[cfg(test)]
 mod tests;
@@ -15,9 +9,9 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use self::memory::Memory;
-use super::file::{failed, make_folder_above, write_whole};
+use super::file::{failed, make_folder_above, write_report};
 use super::{ReportError, Reporter};
+use crate::history::RunHistory;
 use crate::result::ResultDict;
 
 /// A report of the whole run as one HTML page, written at the end of the run.
@@ -47,7 +41,7 @@ use crate::result::ResultDict;
 pub struct HtmlReport {
     path: PathBuf,
     settings: Value,
-    memory: Memory,
+    history: RunHistory,
 }
 
 impl HtmlReport {
@@ -59,7 +53,7 @@ impl HtmlReport {
         if path.file_name().is_none() || path.is_dir() {
             return Err(failed(NAME, "write a page to", &path, io::ErrorKind::IsADirectory.into()));
         }
-        Ok(HtmlReport { path, settings: Value::Null, memory: Memory::default() })
+        Ok(HtmlReport { path, settings: Value::Null, history: RunHistory::default() })
     }
 
     /// Adds the settings of the run as a table. `env` (or `environment`) and `algorithm` make the page's
@@ -76,13 +70,13 @@ impl Reporter for HtmlReport {
     }
 
     fn report(&mut self, result: &ResultDict) -> Result<(), ReportError> {
-        self.memory.take(result);
+        self.history.take(result);
         Ok(())
     }
 
     fn finish(&mut self) -> Result<(), ReportError> {
-        let page = page::page(&self.memory, &self.settings);
-        write_whole(NAME, &self.path, page.as_bytes())
+        let page = page::page(&self.history, &self.settings);
+        write_report(NAME, &self.path, page.as_bytes())
     }
 }
 

@@ -89,6 +89,37 @@ fn memory_goes_on_from_call_to_call_until_a_row_is_forgotten() {
 }
 
 #[test]
+fn rows_with_a_state_of_the_callers_go_on_from_it_whichever_act_together() {
+    let (observation, action) = (Space::discrete(2).unwrap(), Space::discrete(3).unwrap());
+    let spec = NetworkSpec { lstm: Some(4), ..NetworkSpec::for_spaces(&observation, &action).unwrap() };
+    let params = spec.init_params(5).unwrap();
+    let mut policy = Policy::new(spec, params, &action).unwrap();
+    let state_len = policy.shape().state_len;
+    let mut act = |state: &mut [f32], obs: &[f32]| {
+        let (rows, mut actions) = (obs.len() / 2, vec![0; obs.len() / 2]);
+        let (obs, mode) = ((ObsRef::F32(obs), rows), &mut ActionSelection::Mode);
+        policy.act_from(state, obs, None, mode, ActionsMut::Discrete(&mut actions)).map(|()| policy.values().to_vec())
+    };
+    let (one, other) = ([1.0, 0.0], [0.0, 1.0]);
+    let mut alone = vec![0.0; state_len];
+    let first = act(&mut alone, &one).unwrap();
+    let second = act(&mut alone, &other).unwrap();
+    let third = act(&mut alone, &one).unwrap();
+    assert_ne!(first, third);
+
+    // The same row, and others that begin and pause beside it.
+    let mut both = vec![0.0; 2 * state_len];
+    assert_eq!(act(&mut both, &[one, one].concat()).unwrap(), [first[0], first[0]]);
+    assert_eq!(act(&mut both[state_len..], &other).unwrap(), second);
+    let mut three = [&both[state_len..], &vec![0.0; state_len], &both[..state_len]].concat();
+    assert_eq!(act(&mut three, &[one, one, other].concat()).unwrap(), [third[0], first[0], second[0]]);
+    assert_eq!(three[..state_len], alone);
+
+    let error = act(&mut three, &one).unwrap_err();
+    assert!(matches!(error, PolicyError::Length { what: "state", .. }), "{error}");
+}
+
+#[test]
 fn weights_of_another_network_and_actions_that_it_does_not_describe_are_refused() {
     let (observation, action) = (Space::discrete(4).unwrap(), Space::discrete(2).unwrap());
     let spec = NetworkSpec::for_spaces(&observation, &action).unwrap();

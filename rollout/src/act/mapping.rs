@@ -5,6 +5,8 @@ use std::sync::Arc;
 use pronk_metrics::PolicyId;
 use pronk_policy::Space;
 
+use crate::env::AgentSpec;
+
 /// Maps agents to policies, for every agent at the beginning of every episode.
 ///
 /// ```
@@ -51,6 +53,24 @@ impl PolicyMapping {
     /// does not list.
     pub fn policy_of(&self, agent: &str, episode_seed: u64) -> Option<PolicyId> {
         (self.0)(agent, episode_seed)
+    }
+
+    /// The number of the policy that an agent plays in an episode, among those with these names.
+    pub(crate) fn number_of<'a>(
+        &self,
+        agent: &str,
+        episode_seed: u64,
+        mut policies: impl Iterator<Item = &'a PolicyId> + Clone,
+    ) -> Result<usize, MappingError> {
+        let Some(policy) = self.policy_of(agent, episode_seed) else {
+            return Err(MappingError::NoPolicy { agent: agent.to_owned() });
+        };
+        let known = policies.clone();
+        policies.position(|one| *one == policy).ok_or_else(|| {
+            let known: Vec<_> = known.map(|one| format!("`{one}`")).collect();
+            let (agent, known) = (agent.to_owned(), known.join(", "));
+            MappingError::UnknownPolicy { agent, policy, episode_seed, known }
+        })
     }
 }
 
@@ -110,4 +130,22 @@ pub enum MappingError {
         /// Observations and actions of the policy.
         policy_spaces: Box<(Space, Space)>,
     },
+}
+
+impl MappingError {
+    #[cold]
+    pub(crate) fn wrong_spaces(
+        agent: &AgentSpec,
+        policy: PolicyId,
+        episode_seed: u64,
+        (observation, action): (&Space, &Space),
+    ) -> Self {
+        Self::WrongSpaces {
+            agent: agent.name.clone(),
+            policy,
+            episode_seed,
+            agent_spaces: Box::new((agent.observation.clone(), agent.action.clone())),
+            policy_spaces: Box::new((observation.clone(), action.clone())),
+        }
+    }
 }

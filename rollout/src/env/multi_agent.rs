@@ -1,5 +1,6 @@
 use super::agents::Agents;
 use super::error::EnvError;
+use super::frame::Frame;
 use super::multi_agent_spec::MultiAgentSpec;
 
 /// An environment with several agents.
@@ -92,6 +93,11 @@ pub trait MultiAgentEnv: Send {
         Ok(())
     }
 
+    /// Draws the present state, as [`Env::render`](crate::Env::render).
+    fn render(&mut self) -> Result<Option<Frame>, EnvError> {
+        Ok(None)
+    }
+
     /// The state within the running episode, as [`Env::save`](crate::Env::save). What the [`Agents`] were
     /// last asked and shown is saved by the library.
     fn save(&self) -> Option<Vec<u8>> {
@@ -122,6 +128,10 @@ impl<E: MultiAgentEnv + ?Sized> MultiAgentEnv for Box<E> {
 
     fn action_mask(&self, agent: usize, mask: &mut [bool]) -> Result<(), EnvError> {
         (**self).action_mask(agent, mask)
+    }
+
+    fn render(&mut self) -> Result<Option<Frame>, EnvError> {
+        (**self).render()
     }
 
     fn save(&self) -> Option<Vec<u8>> {

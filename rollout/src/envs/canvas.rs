@@ -43,6 +43,15 @@ impl Canvas {
         }
     }
 
+    /// Draws the lines between `n` × `n` cells of `side` pixels, from the bottom left corner on.
+    pub(super) fn grid(&mut self, n: u32, side: f64) {
+        let end = f64::from(n) * side;
+        for at in (1..n).map(|at| f64::from(at) * side + 0.5) {
+            self.line(&[[0.0, at], [end, at]], 1.0, GREY);
+            self.line(&[[at, 0.0], [at, end]], 1.0, GREY);
+        }
+    }
+
     /// Draws a line through points. A width of one pixel is sharp in the middle of a row or column, as at
     /// 100.5.
     pub(super) fn line(&mut self, points: &[Point], width: f32, color: Rgb) {

@@ -1,13 +1,22 @@
 use pronk_policy::{Rng, Space};
 
 use super::arithmetic::floats_between;
-use crate::env::{AgentSpec, Agents, EnvError, MultiAgentEnv, MultiAgentSpec, snapshot};
+use super::canvas::{Canvas, Rgb};
+use crate::env::{AgentSpec, Agents, EnvError, Frame, MultiAgentEnv, MultiAgentSpec, snapshot};
 
 /// Rows and columns of the grid.
 const SIZE: u64 = 5;
 
 /// The change of row and column by each action: stay, up, down, left, right.
 const MOVES: [(i64, i64); 5] = [(0, 0), (-1, 0), (1, 0), (0, -1), (0, 1)];
+
+/// The side of a cell in a picture.
+const CELL_PIXELS: f64 = 60.0;
+
+/// The radius and color of each agent in a picture.
+const DISCS: [(f64, Rgb); 2] = [(24.0, [204, 77, 77]), (14.0, [77, 121, 204])];
+
+const FPS: u16 = 4;
 
 /// A cooperative task with simultaneous moves: two agents search for each other on a 5 × 5 grid.
 ///
@@ -25,6 +34,11 @@ impl Rendezvous {
     /// Both agents in a corner; `reset` begins an episode.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    #[cfg(test)]
+    pub(super) fn at(cells: [(i64, i64); 2]) -> Self {
+        Self { cells }
     }
 
     fn observe(&self, agents: &mut Agents) -> Result<(), EnvError> {
@@ -76,6 +90,18 @@ impl MultiAgentEnv for Rendezvous {
             agents.reward(agent, if have_met { 1.0 } else { -0.01 })?;
         }
         if have_met { agents.terminate_all() } else { Ok(()) }
+    }
+
+    fn render(&mut self) -> Result<Option<Frame>, EnvError> {
+        let mut canvas = Canvas::new(300, 300)?;
+        canvas.grid(SIZE as u32, CELL_PIXELS);
+        let n_rows = SIZE as i64;
+        // The second is smaller, so that both are seen where they meet.
+        for (&(row, column), (radius, color)) in self.cells.iter().zip(DISCS) {
+            let middle = |cell: i64| (cell as f64 + 0.5) * CELL_PIXELS;
+            canvas.disc([middle(column), middle(n_rows - 1 - row)], radius, color);
+        }
+        Ok(Some(canvas.frame()?.with_fps(FPS)))
     }
 
     fn save(&self) -> Option<Vec<u8>> {

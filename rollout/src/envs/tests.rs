@@ -3,7 +3,7 @@
 
 use super::canvas::{BLACK, Rgb, YELLOW};
 use super::*;
-use crate::env::{Env, Frame};
+use crate::env::{Env, Frame, MultiAgentEnv};
 
 const WHITE: Rgb = [255; 3];
 const POLE: Rgb = [202, 152, 101];
@@ -63,6 +63,23 @@ fn links_and_rods_point_where_the_state_says() {
     let ends = |frame: &Frame| [(250, 150), (150, 250), (350, 250)].map(|(x, y)| pixel(frame, x, y));
     assert_eq!(ends(&upright), [ROD, WHITE, WHITE]);
     assert_eq!(ends(&left), [WHITE, ROD, WHITE]);
+}
+
+#[test]
+fn agents_stand_in_their_cells_and_stones_on_theirs() {
+    let [first, second, cross, nought] = [[204, 77, 77], [77, 121, 204], [204, 77, 77], [77, 121, 204]];
+    // Both in the top left corner, the second one in front.
+    let corner = Rendezvous::new().render().unwrap().unwrap();
+    assert_eq!([(30, 30), (30, 12), (90, 30)].map(|(x, y)| pixel(&corner, x, y)), [second, first, WHITE]);
+    let apart = Rendezvous::at([(0, 1), (4, 3)]).render().unwrap().unwrap();
+    assert_eq!([(90, 30), (210, 270), (30, 30)].map(|(x, y)| pixel(&apart, x, y)), [first, second, WHITE]);
+
+    // A cross in the first row, a nought in the last.
+    let board = [Some(0), None, None, None, None, None, None, None, Some(1)];
+    let stones = TicTacToe::with_board(board).render().unwrap().unwrap();
+    let seen = [(50, 50), (250, 220), (250, 250), (150, 150)].map(|(x, y)| pixel(&stones, x, y));
+    assert_eq!(seen, [cross, nought, WHITE, WHITE]);
+    assert_eq!((stones.width(), stones.height(), stones.fps(), corner.fps()), (300, 300, 2, 4));
 }
 
 #[test]

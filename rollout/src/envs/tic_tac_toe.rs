@@ -1,10 +1,20 @@
 use pronk_policy::Space;
 
 use super::arithmetic::floats_between;
-use crate::env::{AgentSpec, Agents, EnvError, MultiAgentEnv, MultiAgentSpec, snapshot};
+use super::canvas::{Canvas, Rgb};
+use crate::env::{AgentSpec, Agents, EnvError, Frame, MultiAgentEnv, MultiAgentSpec, snapshot};
 
 /// Three cells in a row, a column or a diagonal.
 const LINES: [[usize; 3]; 8] = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [0, 3, 6], [1, 4, 7], [2, 5, 8], [0, 4, 8], [2, 4, 6]];
+
+/// The side of a cell in a picture.
+const CELL_PIXELS: f64 = 100.0;
+
+const CROSS: Rgb = [204, 77, 77];
+const NOUGHT: Rgb = [77, 121, 204];
+const WHITE: Rgb = [255; 3];
+
+const FPS: u16 = 2;
 
 /// Tic-tac-toe on a 3 × 3 board: agents `x` and `o` take turns, and `x` begins.
 ///
@@ -24,6 +34,11 @@ impl TicTacToe {
     /// An empty board.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_board(board: [Option<usize>; 9]) -> Self {
+        Self { board, turn: 0 }
     }
 
     /// Asks the agent whose turn it is.
@@ -84,6 +99,27 @@ impl MultiAgentEnv for TicTacToe {
             *possible = cell.is_none();
         }
         Ok(())
+    }
+
+    fn render(&mut self) -> Result<Option<Frame>, EnvError> {
+        let mut canvas = Canvas::new(300, 300)?;
+        canvas.grid(3, CELL_PIXELS);
+        for (cell, owner) in self.board.iter().enumerate() {
+            let [x, y] = [cell % 3, 2 - cell / 3].map(|at| (at as f64 + 0.5) * CELL_PIXELS);
+            match owner {
+                Some(0) => {
+                    for rise in [-30.0, 30.0] {
+                        canvas.line(&[[x - 30.0, y - rise], [x + 30.0, y + rise]], 8.0, CROSS);
+                    }
+                }
+                Some(_) => {
+                    canvas.disc([x, y], 34.0, NOUGHT);
+                    canvas.disc([x, y], 26.0, WHITE);
+                }
+                None => {}
+            }
+        }
+        Ok(Some(canvas.frame()?.with_fps(FPS)))
     }
 
     fn save(&self) -> Option<Vec<u8>> {

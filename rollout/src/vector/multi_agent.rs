@@ -6,7 +6,7 @@ use super::keeps::Keeps;
 use super::slot::{Slot, call, make_all};
 use crate::env::{
     AgentSpec, AgentState, Agents, CallGuard, CallMonitor, EnvContext, EnvError, EnvFailure, EnvFailureCause,
-    EpisodeStat, Episodes, FailurePlace, MultiAgentEnv, MultiAgentSpec, Restarted, SavedEpisodes, VectorContext,
+    EpisodeStat, Episodes, FailurePlace, Frame, MultiAgentEnv, MultiAgentSpec, Restarted, SavedEpisodes, VectorContext,
     check_finite, mask,
 };
 
@@ -169,6 +169,15 @@ impl MultiAgentEnvs {
         let place = self.episodes(env).mask_place();
         let _inside = enter(&self.monitor, &self.context, env, place);
         self.slots[env].mask(agent, &self.spec, mask).map_err(|cause| self.failure(env, place, cause))
+    }
+
+    /// Draws the present state of an environment; `None` if it draws nothing.
+    pub(crate) fn render(&mut self, env: usize) -> Result<Option<Frame>, EnvFailure> {
+        let place = self.episodes(env).render_place();
+        let inside = enter(&self.monitor, &self.context, env, place);
+        let drawn = call(|| self.slots[env].slot.env.render());
+        drop(inside);
+        drawn.map_err(|cause| self.failure(env, place, cause))
     }
 
     #[cold]

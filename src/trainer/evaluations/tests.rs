@@ -4,7 +4,6 @@ use pronk_buffer::{Notifier, ShutdownGuard, Versioned, shutdown};
 use pronk_metrics::{ByPolicy, TimeLedger};
 
 use super::*;
-use crate::trainer::remains::Counters;
 
 /// Evaluations of a run that has come to `env_steps`, each with an empty report.
 fn evaluations(
@@ -19,7 +18,7 @@ fn evaluations(
 }
 
 fn order(env_steps: u64) -> Order {
-    Order { published: Arc::new(Versioned::new(1, ByPolicy::new())), counters: Counters::default(), env_steps }
+    Order { published: Arc::new(Versioned::new(1, ByPolicy::new())), counters: ByPolicy::new(), env_steps }
 }
 
 fn end(evaluations: &mut Evaluations, notifier: &Notifier) {

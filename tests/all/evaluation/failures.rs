@@ -58,7 +58,7 @@ fn the_end_of_a_run_interrupts_an_evaluation() {
             } else {
                 let run = trainer.finish().unwrap();
                 assert!(run.not_joined.is_empty() && run.ledger_closed(), "{:?}", run.not_joined);
-                assert!(run.best.is_none(), "an evaluation without an end says nothing");
+                assert!(run.best.is_empty(), "an evaluation without an end says nothing");
             }
             let ended = (began.elapsed(), steps.load(Ordering::Relaxed));
             assert!(is_dropped || steps.load(Ordering::Relaxed) == ended.1, "the evaluation goes on");
@@ -91,7 +91,7 @@ fn evaluations_that_fail_are_counted_and_later_ones_are_made() {
             assert!(failure.contains(words) && failure.contains("of the weights: environment 0 failed"), "{failure}");
             assert!(!failure.contains("rollout"), "{failure}");
             let run = trainer.finish().unwrap();
-            assert!(run.worker_failures.is_empty() && run.best.is_some());
+            assert!(run.worker_failures.is_empty() && !run.best.is_empty());
         });
     }
 }
@@ -123,6 +123,6 @@ fn a_best_policy_that_cannot_be_saved_is_kept_in_memory_and_tried_again() {
     let made = count(&dict, "made");
     until(&mut trainer, |dict| count(dict, "made") > made + 1);
     let run = trainer.finish().unwrap();
-    assert_eq!(run.best.unwrap().score, Checkpoint::load(&in_the_way).unwrap().score);
+    assert_eq!(run.best[DEFAULT_POLICY].score, Checkpoint::load(&in_the_way).unwrap().score);
     assert_eq!(run.checkpoint_failures.len(), 1, "{:?}", run.checkpoint_failures);
 }

@@ -81,7 +81,7 @@ fn picture<'a>(page: &'a RepoFile, root: &str) -> Vec<(usize, Vec<&'a str>)> {
 
 /// The source folders of all crates.
 fn roots() -> impl Iterator<Item = String> {
-    let others = ["src", "xtask/src", "xtask/golden/src"].map(str::to_owned);
+    let others = ["src", "dashboard/src", "xtask/src", "xtask/golden/src"].map(str::to_owned);
     ROOMS.iter().map(|room| format!("{}/src", room.folder)).chain(others)
 }
 

@@ -5,8 +5,8 @@ use super::repo::{ROOMS, Repo, RepoFile};
 
 const FACADE: &str = "pronk";
 
-/// The program, which stands on the facade as a user's would.
-const PROGRAM: &str = "cli";
+/// The program and the live page, which stand on the facade as a user's would.
+const ON_THE_FACADE: [&str; 2] = ["cli", "dashboard"];
 
 const TENSOR_LIBRARIES: &[&str] = &["candle", "ndarray", "tch", "burn"];
 
@@ -41,7 +41,7 @@ pub(super) fn edges(repo: &Repo) -> Vec<Finding> {
     for manifest in repo.manifests() {
         let room = ROOMS.iter().find(|room| room.holds(manifest));
         for (line, name) in dependencies(manifest) {
-            if name == FACADE && !manifest.is_under(PROGRAM) {
+            if name == FACADE && !ON_THE_FACADE.iter().any(|folder| manifest.is_under(folder)) {
                 found.push(Finding::new(manifest, line, "depends on the facade"));
             }
             let other = ROOMS.iter().find(|other| other.package == name);

@@ -216,18 +216,21 @@ fn a_page_stays_small_however_much_there_is_to_tell() {
             }
             result.set("workers.newest_failures", json!([format!("failure {iteration} {}", "x".repeat(5000))]));
         }
-        report.memory.take(&result);
+        report.history.take(&result);
     }
     let mut last = ResultDict::new();
     let thread = json!({"wall_secs": 10, "threads": 10, "states": {"idle": 5, "busy": 5}});
     let threads: serde_json::Map<_, _> = (0..300).map(|i| (format!("rollout-{i}"), thread.clone())).collect();
     last.set("ledger.time", threads);
-    report.memory.take(&last);
-    let n_points: usize = report.memory.stats.values().map(|curve| curve.series.len()).sum();
-    assert!(n_points <= memory::MAX_SMALL_CHARTS * 256 && report.memory.returns.len() <= 512);
-    let page = page::page(&report.memory, &json!({"long": "y".repeat(1 << 20)}));
+    report.history.take(&last);
+    let page = page::page(&report.history, &json!({"long": "y".repeat(1 << 20)}));
     assert!(page.len() < 1_000_000, "{} bytes", page.len());
-    let all = &data_in(&page)["threads"][0];
+    let data = data_in(&page);
+    let points = |curve: &Value| curve["x"].as_array().unwrap().len();
+    let small = data["learner"].as_object().unwrap().values().flat_map(|policy| policy.as_array().unwrap());
+    let n_points: usize = small.map(|curve| points(&curve["curve"])).sum();
+    assert!(n_points <= 48 * 256 && points(&data["returns"]) <= 512);
+    let all = &data["threads"][0];
     assert_eq!((&all["name"], &all["threads"], &all["wall_secs"]), (&json!("rollout-*"), &json!(3000), &json!(3000.0)));
 }
 

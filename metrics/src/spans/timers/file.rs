@@ -5,7 +5,7 @@ use serde_json::Serializer;
 use serde_json::ser::PrettyFormatter;
 
 use super::Timers;
-use crate::reporter::file::write_whole;
+use crate::reporter::file::write_report;
 use crate::reporter::{ReportError, Reporter};
 use crate::result::ResultDict;
 
@@ -49,7 +49,7 @@ impl Reporter for TimersFile {
         let mut json = Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(b"    "));
         self.timers.tree().serialize(&mut json).map_err(|error| ReportError::new(NAME, error))?;
         text.push(b'\n');
-        write_whole(NAME, &self.path, &text)
+        write_report(NAME, &self.path, &text)
     }
 }
 

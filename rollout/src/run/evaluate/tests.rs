@@ -1,11 +1,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod agents;
+
+use std::ops::ControlFlow;
 use std::sync::Mutex;
 
+use pronk_buffer::End;
 use pronk_policy::{NetworkSpec, Rng};
 
 use super::*;
-use crate::env::{ActionRef, Env, EnvContext, EnvError, EnvSpec, ObsMut, Step};
+use crate::env::{ActionRef, Env, EnvContext, EnvError, EnvSpec, Frame, ObsMut, Step};
 use crate::envs::Masked;
 use crate::testing::{Counter, Fault, MaskFault, Watched};
 
@@ -181,7 +185,8 @@ fn the_end_of_the_run_interrupts_an_evaluation_between_two_steps() {
     let spec = NetworkSpec::for_spaces(&env.observation, &env.action).unwrap();
     let params = spec.init_params(0).unwrap();
     let mut policy = Policy::new(spec, params, &env.action).unwrap();
-    let mode = &mut ActionSelection::Mode;
-    let ended = evaluate_beside(&mut policy, mode, &ends_the_run, (3, 0), (&CallMonitor::new(), &token));
+    let (mode, beside) = (&mut ActionSelection::Mode, (&CallMonitor::new(), &token));
+    let players = Players::One { policy: &mut policy, factory: &ends_the_run };
+    let ended = evaluate_beside(players, mode, (3, 0), beside, None);
     assert!(matches!(ended, Err(EvaluateError::Interrupted)), "{ended:?}");
 }

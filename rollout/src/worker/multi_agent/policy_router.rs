@@ -290,24 +290,13 @@ impl PolicyRouter {
     /// The index of the policy that an agent plays in an episode.
     fn actor_of(&self, agent: usize, episode_seed: u64) -> Result<usize, MappingError> {
         let agent = &self.spec.agents[agent];
-        let name = || agent.name.clone();
-        let Some(policy) = self.mapping.policy_of(&agent.name, episode_seed) else {
-            return Err(MappingError::NoPolicy { agent: name() });
-        };
-        let Ok(number) = self.actors.binary_search_by(|actor| actor.id().cmp(&policy)) else {
-            let known: Vec<_> = self.actors.iter().map(|actor| format!("`{}`", actor.id())).collect();
-            return Err(MappingError::UnknownPolicy { agent: name(), policy, episode_seed, known: known.join(", ") });
-        };
+        let number = self.mapping.number_of(&agent.name, episode_seed, self.actors.iter().map(PolicyActor::id))?;
         let acting = self.actors[number].acting();
-        if (acting.observation(), acting.action()) == (&agent.observation, &agent.action) {
+        let spaces = (acting.observation(), acting.action());
+        if spaces == (&agent.observation, &agent.action) {
             return Ok(number);
         }
-        Err(MappingError::WrongSpaces {
-            agent: name(),
-            policy,
-            episode_seed,
-            agent_spaces: Box::new((agent.observation.clone(), agent.action.clone())),
-            policy_spaces: Box::new((acting.observation().clone(), acting.action().clone())),
-        })
+        let policy = self.actors[number].id().clone();
+        Err(MappingError::wrong_spaces(agent, policy, episode_seed, spaces))
     }
 }

@@ -5,7 +5,6 @@ mod columns;
 mod failures;
 mod mapping;
 mod oracle;
-mod script;
 
 use std::num::NonZeroUsize;
 
@@ -16,9 +15,8 @@ use pronk_policy::GaussianConfig;
 use super::*;
 use crate::act::{PolicyMapping, WorkerPolicy};
 use crate::env::MultiAgentEnv;
+use crate::testing::script::{Diary, Manner, Script};
 use crate::testing::{OneWeight, params};
-
-use script::{Diary, Manner, Script};
 
 fn clock() -> StateClock<WorkerState> {
     StateClock::new("rollout-1", WorkerState::Starting)

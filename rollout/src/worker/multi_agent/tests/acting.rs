@@ -11,8 +11,8 @@ use super::*;
 use crate::act::{Inference, WorkerPolicy};
 use crate::env::{AgentSpec, Agents, EnvContext, EnvError};
 use crate::envs::{Rendezvous, TicTacToe};
+use crate::testing::script::N_AGENTS;
 use crate::worker::Collected;
-use crate::worker::multi_agent::tests::script::N_AGENTS;
 
 /// A policy of a network that is made for the first agent of an environment, and its weights.
 fn made_for(env: &dyn MultiAgentEnv, change: impl Fn(NetworkSpec) -> NetworkSpec) -> (WorkerPolicy, Params) {

@@ -5,9 +5,9 @@ use pronk_metrics::Steps;
 
 use super::*;
 use crate::env::EnvContext;
+use crate::testing::script::N_AGENTS;
 use crate::worker::Collected;
 use crate::worker::multi_agent::tests::oracle::{Own, Sent, time_lines};
-use crate::worker::multi_agent::tests::script::N_AGENTS;
 
 const T: usize = 5;
 

@@ -9,8 +9,8 @@ use pronk_metrics::{Steps, TimeLedger};
 use super::*;
 use crate::env::EnvContext;
 use crate::run::{InlineSource, ResumedSeats, WorkerEdges, WorkerFailure, WorkerSet, WorkerSetConfig};
+use crate::testing::script::Mishap;
 use crate::testing::{LONG, NO_PAUSE};
-use crate::worker::multi_agent::tests::script::Mishap;
 use crate::worker::{MakeWorker, RestartPolicy, WorkerSeat};
 
 const MISHAPS: [(Mishap, &str); 12] = [

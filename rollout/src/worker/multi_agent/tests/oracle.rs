@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pronk_buffer::{ActionView, End, MultiAgentBatch, SampleBatch};
 use pronk_metrics::PolicyId;
 
-use crate::worker::multi_agent::tests::script::{Call, Diary, N_AGENTS};
+use crate::testing::script::{Call, Diary, N_AGENTS};
 
 /// Environment, agent and policy.
 pub(super) type Key = (usize, usize, PolicyId);

@@ -12,7 +12,7 @@ const MAX_TEXTS: usize = 20;
 const MAX_TEXT_CHARS: usize = 1500;
 
 /// Counts of failures, and the newest texts.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Trouble {
     n_failures: u64,
     n_restarts: u64,
@@ -36,7 +36,7 @@ pub(super) struct Trouble {
 }
 
 /// The newest texts of a kind, each with the number of results with it and the env-steps of the last.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Texts(VecDeque<(String, u64, u64)>);
 
 impl Trouble {

@@ -8,34 +8,34 @@ use pronk_policy::{Rng, Space};
 
 use crate::env::{AgentSpec, Agents, EnvContext, EnvError, MultiAgentEnv, MultiAgentSpec};
 
-pub(super) const N_AGENTS: usize = 3;
+pub(crate) const N_AGENTS: usize = 3;
 
 /// What one call did, in the environment's own words.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Call {
+pub(crate) struct Call {
     /// Of a reset.
-    pub(super) episode_seed: Option<u64>,
+    pub(crate) episode_seed: Option<u64>,
     /// The version of the weights at that time.
-    pub(super) version: u64,
-    pub(super) acted: Vec<(usize, u32)>,
-    pub(super) paid: Vec<(usize, f32)>,
-    pub(super) shown: Vec<(usize, [f32; 3])>,
-    pub(super) asked: Vec<usize>,
-    pub(super) ended: Vec<(usize, End)>,
+    pub(crate) version: u64,
+    pub(crate) acted: Vec<(usize, u32)>,
+    pub(crate) paid: Vec<(usize, f32)>,
+    pub(crate) shown: Vec<(usize, [f32; 3])>,
+    pub(crate) asked: Vec<usize>,
+    pub(crate) ended: Vec<(usize, End)>,
 }
 
 /// What all environments of a worker wrote down, environment by environment, and what they count.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Diary {
-    pub(super) calls: Arc<Mutex<Vec<Vec<Call>>>>,
-    pub(super) version: Arc<AtomicU64>,
-    pub(super) env_steps: Arc<AtomicU64>,
-    pub(super) agent_steps: Arc<AtomicU64>,
+pub(crate) struct Diary {
+    pub(crate) calls: Arc<Mutex<Vec<Vec<Call>>>>,
+    pub(crate) version: Arc<AtomicU64>,
+    pub(crate) env_steps: Arc<AtomicU64>,
+    pub(crate) agent_steps: Arc<AtomicU64>,
 }
 
 /// What goes wrong in the given step of an environment's life, from 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Mishap {
+pub(crate) enum Mishap {
     Err,
     Panic,
     NanObs,
@@ -62,7 +62,7 @@ impl Mishap {
 
 /// How the agents take part.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Manner {
+pub(crate) enum Manner {
     /// All that have not ended, all the time.
     Together,
     /// One after the other.
@@ -72,12 +72,12 @@ pub(super) enum Manner {
 }
 
 /// Three agents. Each sees `[which it is, episode, step]`, all of them different numbers in the whole worker.
-pub(super) struct Script {
-    pub(super) diary: Diary,
-    pub(super) manner: Manner,
-    pub(super) limit: Option<u32>,
-    pub(super) mishap: Option<(u32, Mishap)>,
-    pub(super) masked: bool,
+pub(crate) struct Script {
+    pub(crate) diary: Diary,
+    pub(crate) manner: Manner,
+    pub(crate) limit: Option<u32>,
+    pub(crate) mishap: Option<(u32, Mishap)>,
+    pub(crate) masked: bool,
     index: usize,
     rng: Rng,
     episode: u32,
@@ -88,7 +88,7 @@ pub(super) struct Script {
 }
 
 impl Script {
-    pub(super) fn new(context: &EnvContext, diary: &Diary, manner: Manner) -> Self {
+    pub(crate) fn new(context: &EnvContext, diary: &Diary, manner: Manner) -> Self {
         let index = context.index as usize;
         let mut calls = diary.calls.lock().unwrap();
         let n_envs = calls.len().max(index + 1);

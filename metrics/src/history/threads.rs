@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
 use super::shorten::shortened;
+use crate::result::ResultDict;
 
 /// More threads share a bar by kind.
 const MAX_BARS: usize = 24;
@@ -17,6 +18,39 @@ struct Bar {
     states: IndexMap<String, f64>,
 }
 
+/// The time ledger of some seconds ago.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lately {
+    /// `time_total_s` and `ledger.time` of a result at least [`LATELY_SECS`] before the newest, if there is
+    /// one.
+    before: Option<(f64, Map<String, Value>)>,
+    /// Of the first result after that.
+    between: Option<(f64, Map<String, Value>)>,
+}
+
+/// What counts as lately is one to two times this long.
+const LATELY_SECS: f64 = 5.0;
+
+impl Lately {
+    pub(super) fn take(&mut self, result: &ResultDict) {
+        let time = result.get("ledger.time").and_then(Value::as_object);
+        let (Some(secs), Some(time)) = (result.number("time_total_s"), time) else { return };
+        if self.between.as_ref().is_none_or(|(between, _)| secs - between >= LATELY_SECS) {
+            self.before = self.between.replace((secs, time.clone()));
+        }
+    }
+
+    /// The bars of the time from then to `now`, or since the start of a run that is shorter.
+    pub(super) fn bars(&self, now: &Map<String, Value>) -> Vec<Value> {
+        let before = self.before.as_ref().map(|(_, before)| before);
+        let since = |(name, thread): (&String, &Value)| {
+            let earlier = before.and_then(|before| before.get(name)).map(read).unwrap_or_default();
+            (name.clone(), read(thread).since(&earlier))
+        };
+        to_json(now.iter().map(since).collect())
+    }
+}
+
 /// Threads whose states do not account for their wall time, to 0.1 % and a microsecond.
 pub(super) fn open_threads(time: &Map<String, Value>) -> Vec<String> {
     let is_open = |bar: &Bar| {
@@ -27,6 +61,16 @@ pub(super) fn open_threads(time: &Map<String, Value>) -> Vec<String> {
 }
 
 impl Bar {
+    /// The time after that of `earlier`. A thread that has ended has none, and fewer threads of a name may
+    /// have less than before.
+    fn since(mut self, earlier: &Bar) -> Bar {
+        for (state, secs) in &mut self.states {
+            *secs = (*secs - earlier.states.get(state).unwrap_or(&0.0)).max(0.0);
+        }
+        self.wall_secs = self.states.values().sum();
+        self
+    }
+
     fn add(&mut self, other: Bar) {
         self.n_threads += other.n_threads;
         self.wall_secs += other.wall_secs;
@@ -49,7 +93,10 @@ fn read(thread: &Value) -> Bar {
 /// `ledger.time` as bars: with many threads those of one kind share a bar, with many kinds those with the
 /// least time.
 pub(super) fn folded(time: &Map<String, Value>) -> Vec<Value> {
-    let mut bars: IndexMap<String, Bar> = time.iter().map(|(name, thread)| (name.clone(), read(thread))).collect();
+    to_json(time.iter().map(|(name, thread)| (name.clone(), read(thread))).collect())
+}
+
+fn to_json(mut bars: IndexMap<String, Bar>) -> Vec<Value> {
     if bars.len() > MAX_BARS {
         bars = fold(bars.into_iter(), kind);
     }
@@ -138,6 +185,28 @@ mod tests {
         assert!(open_threads(&time).is_empty());
         time.insert("<odd>".into(), json!({"wall_secs": 3.0, "states": {"idle": 1.0}}));
         assert_eq!(open_threads(&time), ["<odd>"]);
+    }
+
+    #[test]
+    fn lately_is_the_time_of_the_newest_seconds() {
+        let mut lately = Lately::default();
+        for secs in 0..=30 {
+            let secs = f64::from(secs);
+            // Busy for 20 seconds, then idle.
+            let states = json!({"busy": secs.min(20.0), "idle": (secs - 20.0).max(0.0)});
+            let mut result = ResultDict::new();
+            result.set("time_total_s", secs);
+            result.set("ledger.time.learner", json!({"wall_secs": secs, "states": states}));
+            lately.take(&result);
+            let bar = &lately.bars(result.get("ledger.time").unwrap().as_object().unwrap())[0];
+            match secs {
+                3.0 => assert_eq!(bar["states"], json!({"busy": 3.0, "idle": 0.0})),
+                30.0 => {
+                    assert_eq!((&bar["states"], &bar["wall_secs"]), (&json!({"busy": 0.0, "idle": 5.0}), &json!(5.0)))
+                }
+                _ => {}
+            }
+        }
     }
 
     #[test]

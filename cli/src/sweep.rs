@@ -1,0 +1,192 @@
+//! `pronk sweep`.
+
+mod asha;
+mod file;
+mod folder;
+mod parameter;
+mod plan;
+mod points;
+mod processes;
+mod table;
+#[cfg(test)]
+mod tests;
+mod trial;
+mod trials;
+
+use std::io::Write as _;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::{ExitCode, ExitStatus};
+use std::{fmt, fs, io};
+
+use anyhow::{Context, Result};
+use clap::ValueHint;
+
+use self::file::SweepFile;
+use self::folder::SweepFolder;
+use self::plan::Plan;
+use self::processes::{Event, Processes};
+use self::trial::State;
+use self::trials::Trials;
+use crate::unusable;
+
+/// Train with many settings, each in a process of its own, and compare them
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  pronk sweep configs/sweeps/cartpole.toml
+  pronk sweep mine.toml --dry-run            # the trials, without running them
+  pronk sweep mine.toml --out sweeps/mine    # again after a kill: it goes on
+
+Exit status: 0 all trials have ended; 1 a trial failed; 2 wrong usage or settings; 130 after Ctrl-C; 143 after \
+SIGTERM. Both let every trial save itself; the same command with the folder of the sweep as --out goes on.")]
+pub(crate) struct Sweep {
+    /// The sweep file: a config, the settings to vary, and their values
+    #[arg(value_hint = ValueHint::FilePath)]
+    sweep: PathBuf,
+    /// Folder of the sweep, also of one to go on with [default: sweeps/TIME]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    out: Option<PathBuf>,
+    /// Trials that run at the same time [default: one per processor]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// List the trials, and run none
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one line of JSON at the end, and nothing else
+    #[arg(long)]
+    json: bool,
+    /// Print nothing while it runs
+    #[arg(long)]
+    quiet: bool,
+}
+
+impl Sweep {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        let read = || format!("cannot read {}", self.sweep.display());
+        let text = fs::read_to_string(&self.sweep).with_context(read).map_err(unusable)?;
+        let file = SweepFile::parse(&self.sweep, text).map_err(unusable)?;
+        let plan = Plan::of(&file).map_err(unusable)?;
+        if self.dry_run {
+            table::print_plan(&plan, self.json);
+            return Ok(ExitCode::SUCCESS);
+        }
+        let folder = SweepFolder::open(self.out.as_deref(), &file.text, &plan.config)?;
+        let mut running = Running {
+            trials: Trials::read(&folder.path, &plan)?,
+            processes: Processes::new()?,
+            plan: &plan,
+            jobs: self.jobs.or(std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get),
+            is_quiet: self.quiet || self.json,
+            signal: None,
+        };
+        running.note(format_args!("{}: {}, {} at a time", folder.path.display(), table::size(&plan), running.jobs));
+        running.adopt()?;
+        running.run_all()?;
+        let Running { trials, signal, .. } = running;
+        if self.json {
+            table::print_json(&plan, &trials, &folder.path);
+        } else {
+            table::print_results(&plan, &trials);
+            say!("{}", folder.path.display());
+        }
+        if let Some(status) = signal {
+            let (sweep, folder) = (self.sweep.display(), folder.path.display());
+            note(self.json, format_args!("it has not ended: `pronk sweep {sweep} --out {folder}` goes on"));
+            return Ok(status.into());
+        }
+        let has_failed = trials.all.iter().any(|trial| matches!(trial.state, State::Failed(_)));
+        Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}
+
+/// A sweep that runs.
+struct Running<'a> {
+    plan: &'a Plan,
+    trials: Trials,
+    processes: Processes,
+    jobs: usize,
+    is_quiet: bool,
+    /// The exit status of the signal that ends it.
+    signal: Option<u8>,
+}
+
+impl Running<'_> {
+    /// Waits for the processes that a killed sweep has left, too.
+    fn adopt(&mut self) -> Result<()> {
+        for trial in 0..self.trials.all.len() {
+            if let State::Running { process } = self.trials.all[trial].state
+                && !self.processes.adopt(trial, process)?
+            {
+                // It has ended since.
+                self.trials.look(trial, self.plan)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run_all(&mut self) -> Result<()> {
+        loop {
+            while self.signal.is_none() && self.processes.len() < self.jobs {
+                let Some(trial) = self.trials.next(self.plan)? else { break };
+                self.start(trial)?;
+            }
+            if self.processes.len() == 0 {
+                return Ok(());
+            }
+            match self.processes.wait()? {
+                Event::Ended { id, status } => self.end(id, status)?,
+                Event::Signal(status) => {
+                    self.signal = Some(status);
+                    self.processes.terminate();
+                    let n = self.processes.len();
+                    self.note(format_args!("ending {n} trials, which save themselves; a second signal does not wait"));
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, trial: usize) -> Result<()> {
+        let rung = self.trials.rung(trial);
+        let it = &mut self.trials.all[trial];
+        let planned = &self.plan.points[it.number - 1];
+        let mut file = planned.file.clone();
+        file.config.seed = it.seed;
+        file.stop.env_steps = self.plan.rungs[rung].or(file.stop.env_steps);
+        it.describe(&file, planned.point.values(), rung)?;
+        let started = self.processes.start(trial, it.arguments(), it.output()?);
+        let process = started.with_context(|| format!("cannot start the process of {}", it.folder.display()))?;
+        it.state = State::Running { process: process.into() };
+        Ok(())
+    }
+
+    /// Takes note that the process of a trial has ended.
+    fn end(&mut self, trial: usize, status: Option<ExitStatus>) -> Result<()> {
+        self.trials.look(trial, self.plan)?;
+        let it = &mut self.trials.all[trial];
+        // One that has not said how it ended would only do the same again, unless it was ended by this sweep,
+        // or with the one before.
+        if it.state == State::Waiting
+            && let (None, Some(status)) = (self.signal, status)
+        {
+            it.state = State::Failed(it.last_words(status));
+        }
+        if it.state != State::Waiting {
+            let line = table::line(self.plan, it);
+            self.note(format_args!("{line}"));
+        }
+        Ok(())
+    }
+
+    fn note(&self, text: fmt::Arguments<'_>) {
+        note(self.is_quiet, text);
+    }
+}
+
+/// Prints a line about what goes on.
+fn note(is_quiet: bool, text: fmt::Arguments<'_>) {
+    if !is_quiet {
+        // A terminal that is gone does not end the sweep.
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+}

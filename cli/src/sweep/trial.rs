@@ -1,0 +1,204 @@
+//! [`Trial`]: a run of a sweep, as its folder says.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+use anyhow::{Context, Result, bail};
+use pronk::{RunInfo, RunState, StopReason, machine};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::run_dir::{CHECKPOINTS, CONFIG, RunDir};
+use crate::run_file::RunFile;
+
+/// The file that says what a trial is.
+const TRIAL: &str = "trial.json";
+
+/// What the process of a trial prints.
+const OUTPUT: &str = "output.txt";
+
+/// A run of a sweep.
+#[derive(Debug)]
+pub(super) struct Trial {
+    pub(super) folder: PathBuf,
+    /// The number of its point, from 1.
+    pub(super) number: usize,
+    pub(super) seed: u64,
+    pub(super) state: State,
+    /// Its value at each rung that it has completed; `None` for one without a number there.
+    pub(super) values: Vec<Option<f64>>,
+    pub(super) env_steps: u64,
+    pub(super) secs: f64,
+}
+
+/// What has become of a trial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It has never been started, is to go on to its next rung, or its process was killed.
+    Waiting,
+    /// This process works at it.
+    Running { process: u64 },
+    /// It has completed its rung.
+    Ended,
+    /// Why it failed.
+    Failed(String),
+}
+
+/// `trial.json`.
+#[derive(Debug, Serialize, Deserialize)]
+struct Described {
+    parameters: Map<String, Value>,
+    seed: u64,
+    trial: usize,
+    rung: usize,
+}
+
+impl Trial {
+    /// The trial in the folder `sweep` that has this number and seed.
+    pub(super) fn new(sweep: &Path, number: usize, seed: u64) -> Self {
+        let folder = sweep.join(format!("trial-{number:04}-s{seed}"));
+        Self { folder, number, seed, state: State::Waiting, values: Vec::new(), env_steps: 0, secs: 0.0 }
+    }
+
+    pub(super) fn name(&self) -> String {
+        self.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// The rung that it was started for; `None` if it never was.
+    ///
+    /// # Errors
+    /// A `trial.json` that cannot be read.
+    pub(super) fn rung(&self) -> Result<Option<usize>> {
+        let path = self.folder.join(TRIAL);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let read = || format!("cannot read {}", path.display());
+        let text = fs::read_to_string(&path).with_context(read)?;
+        let described: Described = serde_json::from_str(&text).with_context(read)?;
+        Ok(Some(described.rung))
+    }
+
+    /// Writes what its process is started with: its settings, up to its rung, and then what it is.
+    ///
+    /// # Errors
+    /// The file that cannot be written.
+    pub(super) fn describe(&self, file: &RunFile, parameters: Map<String, Value>, rung: usize) -> Result<()> {
+        fs::create_dir_all(&self.folder).with_context(|| format!("cannot create {}", self.folder.display()))?;
+        write_whole(&self.folder.join(CONFIG), &file.to_toml()?)?;
+        let described = json!(Described { parameters, seed: self.seed, trial: self.number, rung });
+        write_whole(&self.folder.join(TRIAL), &format!("{described:#}\n"))
+    }
+
+    /// The arguments of `pronk train` that go on with it from its checkpoint, or start it if it has none.
+    pub(super) fn arguments(&self) -> Vec<OsString> {
+        let folder = self.folder.clone().into_os_string();
+        if self.folder.join(CHECKPOINTS).join("manifest.json").exists() {
+            vec!["--resume".into(), folder]
+        } else {
+            vec![self.folder.join(CONFIG).into(), "--out".into(), folder, "--overwrite".into()]
+        }
+    }
+
+    /// What its process is to print to.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub(super) fn output(&self) -> Result<File> {
+        let path = self.folder.join(OUTPUT);
+        File::options().create(true).append(true).open(&path).with_context(|| format!("cannot open {}", path.display()))
+    }
+
+    /// Reads what has become of it, where the last one of `rungs` is its own.
+    ///
+    /// # Errors
+    /// Its results cannot be read, or it runs on another machine.
+    pub(super) fn look(&mut self, metric: &str, rungs: &[Option<u64>]) -> Result<()> {
+        self.state = State::Waiting;
+        self.values.clear();
+        let Some(info) = RunInfo::read(&self.folder) else { return Ok(()) };
+        let outcome = &info["outcome"];
+        let reason = Option::<StopReason>::deserialize(&outcome["reason"]).unwrap_or_default();
+        let failure = outcome["failure"].as_str();
+        let has_ended = !outcome.is_null() && reason.and_then(StopReason::signal_status).is_none();
+        // It does not go on from here, because it has reached its target, for example.
+        let is_over = has_ended && failure.is_none() && (reason != Some(StopReason::EnvSteps) || rungs.contains(&None));
+        let has_metric = self.read_results(metric, rungs, is_over)?;
+        self.state = match failure {
+            Some(failure) => State::Failed(failure.to_owned()),
+            None if RunState::of(&self.folder) == RunState::Running => State::Running { process: self.process(&info)? },
+            // One that is to go on to its next rung has ended before.
+            None if !has_ended || self.values.len() < rungs.len() => State::Waiting,
+            None if !has_metric => State::Failed(format!(
+                "none of its results has `{metric}`: docs/results.md lists the keys that the metric may be"
+            )),
+            None => State::Ended,
+        };
+        // Results beyond the end of its rung are not the last ones yet.
+        if self.state != State::Ended {
+            self.values.truncate(rungs.len() - 1);
+        }
+        Ok(())
+    }
+
+    /// Why its process has ended without saying so in `run.json`.
+    pub(super) fn last_words(&self, status: ExitStatus) -> String {
+        let path = self.folder.join(OUTPUT);
+        let output = fs::read(&path).unwrap_or_default();
+        let text = String::from_utf8_lossy(&output);
+        match text.lines().next_back().and_then(|line| line.strip_prefix("error: ")) {
+            // After a signal the last line may be that of an earlier process.
+            Some(error) if status.code().is_some() => error.to_owned(),
+            _ => format!("its process ended with {status}: see {}", path.display()),
+        }
+    }
+
+    /// Reads the values at the rungs, and how far it has come; whether any result has the metric. One that is
+    /// over has completed every rung.
+    fn read_results(&mut self, metric: &str, rungs: &[Option<u64>], is_over: bool) -> Result<bool> {
+        let (mut value, mut values, mut has_metric) = (None, Vec::new(), false);
+        let path: Vec<&str> = metric.split('.').collect();
+        let run = RunDir { path: self.folder.clone() };
+        let results = |result: Value| {
+            self.env_steps = result["num_env_steps_sampled"].as_u64().unwrap_or_default();
+            self.secs = result["time_total_s"].as_f64().unwrap_or_default();
+            let found = path.iter().try_fold(&result, |place, key| place.get(key));
+            has_metric |= found.is_some();
+            // Some are not in every result, such as those of an evaluation.
+            value = found.and_then(Value::as_f64).or(value);
+            while let Some(Some(budget)) = rungs.get(values.len())
+                && self.env_steps >= *budget
+            {
+                values.push(value);
+            }
+        };
+        // A process that has just begun has none yet.
+        if run.path.join("results.jsonl").exists() {
+            run.results(results)?;
+        }
+        if is_over {
+            values.resize(rungs.len(), value);
+        }
+        self.values = values;
+        Ok(has_metric)
+    }
+
+    /// The number of its process, if it is one of this machine.
+    fn process(&self, info: &Value) -> Result<u64> {
+        if info["machine"]["host"] != machine()["host"] {
+            let (folder, host) = (self.folder.display(), &info["machine"]["host"]);
+            bail!(
+                "{folder} runs on another machine, {host}, or has not said how it ended there: end it, or, if it has \
+                 ended, remove its run.json, and it goes on from its checkpoint"
+            );
+        }
+        Ok(info["process"].as_u64().unwrap_or_default())
+    }
+}
+
+/// [`pronk::metrics::write_whole`] of a text.
+pub(super) fn write_whole(path: &Path, text: &str) -> Result<()> {
+    pronk::metrics::write_whole(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,84 @@
+//! The answers: JSON of what is on the board, made once for each version.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use axum::body::Bytes;
+use serde_json::{Value, json};
+
+use crate::board::{Details, List, Run};
+use crate::settings::flat;
+
+/// The maximal number of answers that are kept. One has some hundred kilobytes.
+const MAX_KEPT: usize = 32;
+
+/// The maximal number of settings in a comparison.
+const MAX_KEYS: usize = 1000;
+
+/// Answers that more than one browser may ask for.
+#[derive(Debug, Default)]
+pub(crate) struct Answers(Mutex<BTreeMap<String, (u64, Bytes)>>);
+
+impl Answers {
+    /// The answer to `question` in this version.
+    pub(crate) fn get(&self, question: &str, version: u64, make: impl FnOnce() -> Value) -> Bytes {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, answer)) = kept.get(question).filter(|(its_version, _)| *its_version == version) {
+            return answer.clone();
+        }
+        let answer = Bytes::from(make().to_string());
+        kept.insert(question.to_owned(), (version, answer.clone()));
+        if kept.len() > MAX_KEPT {
+            let oldest = kept.iter().min_by_key(|(_, (version, _))| *version).map(|(question, _)| question.clone());
+            oldest.and_then(|oldest| kept.remove(&oldest));
+        }
+        answer
+    }
+}
+
+/// `/api/runs`
+pub(crate) fn list(mut list: List) -> Value {
+    list.runs.sort_by_key(|run| Reverse((run.began, run.name.clone())));
+    let sweeps: Vec<&Value> = list.sweeps.iter().map(|sweep| &sweep.entry).collect();
+    let runs: Vec<_> = list.runs.iter().map(|run| json!(**run)).collect();
+    json!({"runs": runs, "sweeps": sweeps, "watched": list.watched, "problems": list.problems})
+}
+
+/// `/api/runs/ID`
+pub(crate) fn run(run: &Run, details: &Details) -> Value {
+    let mut answer = details.history.to_json(&details.settings);
+    answer["summary"] = json!(*run.summary);
+    answer["info"] = Value::clone(&details.info);
+    answer["videos"] = json!(*details.videos);
+    answer["sample"] = json!(details.sample);
+    answer
+}
+
+/// `/api/curves`
+pub(crate) fn curves(runs: &[(Run, Details)]) -> Value {
+    let curves = |(run, details): &(Run, Details)| {
+        let mut curves = details.history.curves();
+        let summary = &run.summary;
+        curves["id"] = json!(summary.id);
+        curves["name"] = json!(summary.name);
+        curves["seed"] = json!(summary.seed);
+        curves["group"] = json!(summary.group);
+        curves["state"] = json!(summary.state);
+        curves
+    };
+    json!({"runs": runs.iter().map(curves).collect::<Vec<_>>()})
+}
+
+/// `/api/differences`
+pub(crate) fn differences(runs: &[(Run, Details)]) -> Value {
+    let settings: Vec<_> = runs.iter().map(|(_, details)| flat(&details.settings)).collect();
+    let keys: BTreeSet<&String> = settings.iter().flat_map(BTreeMap::keys).collect();
+    let values = |key: &String| settings.iter().map(|settings| settings.get(key).copied()).collect::<Vec<_>>();
+    let differing = keys.into_iter().map(|key| (key, values(key))).filter(|(_, values)| {
+        let first = values.first().copied().flatten();
+        values.iter().any(|value| *value != first)
+    });
+    let rows: Vec<_> = differing.take(MAX_KEYS).map(|(key, values)| json!({"key": key, "values": values})).collect();
+    json!({"runs": runs.iter().map(|(run, _)| &run.summary.id).collect::<Vec<_>>(), "keys": rows})
+}

@@ -1,0 +1,293 @@
+//! [`FolderRun`]: the run in a folder.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pronk::{ResultDict, RunInfo, RunState};
+use serde_json::Value;
+
+use super::last_line::last_line;
+use super::results::{Results, result};
+use super::stamp::Stamp;
+use super::{id, name};
+use crate::board::Details;
+use crate::figures::Figures;
+use crate::settings::{Settings, from_toml};
+use crate::summary::Summary;
+use crate::videos::{FOLDER as VIDEOS, Video, videos};
+
+/// The run in a folder: what the list shows of it and, if that was asked for, all.
+#[derive(Debug)]
+pub(crate) struct FolderRun {
+    id: String,
+    path: PathBuf,
+    sweep: Option<PathBuf>,
+    seen: Seen,
+    state: RunState,
+    /// When it began, and why it failed, as `run.json` says.
+    began: Option<u64>,
+    failure: Option<String>,
+    settings: Settings,
+    figures: Figures,
+    /// The last result's value at the metric of its sweep.
+    value: Option<f64>,
+    /// Why its settings, or some of its results, are missing.
+    settings_problem: Option<String>,
+    problem: Option<String>,
+    whole: Option<Whole>,
+}
+
+/// What is kept of a run that was asked for.
+#[derive(Debug)]
+struct Whole {
+    results: Option<Results>,
+    settings: Arc<Value>,
+    info: Arc<Value>,
+    videos: Arc<Vec<Video>>,
+}
+
+/// The files as they were when they were last read.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Seen {
+    results: Stamp,
+    info: Stamp,
+    config: Stamp,
+    videos: Stamp,
+}
+
+impl Seen {
+    fn now(path: &Path) -> Self {
+        let of = |name: &str| Stamp::of(&path.join(name));
+        Self { results: of("results.jsonl"), info: of("run.json"), config: of("config.toml"), videos: of(VIDEOS) }
+    }
+}
+
+impl FolderRun {
+    /// The run in the folder `path`, of which nothing has been read.
+    pub(crate) fn new(path: PathBuf, sweep: Option<PathBuf>) -> Self {
+        Self {
+            id: id(&path),
+            path,
+            sweep,
+            seen: Seen::default(),
+            state: RunState::Unknown,
+            began: None,
+            failure: None,
+            settings: Settings::default(),
+            figures: Figures::default(),
+            value: None,
+            settings_problem: None,
+            problem: None,
+            whole: None,
+        }
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The folder of its sweep.
+    pub(crate) fn sweep(&self) -> Option<&Path> {
+        self.sweep.as_deref()
+    }
+
+    pub(crate) fn state(&self) -> RunState {
+        self.state
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole.is_some()
+    }
+
+    /// Whether a further part of its results is to be read behind a sample.
+    pub(crate) fn is_sampled(&self) -> bool {
+        self.sample().is_some()
+    }
+
+    /// Looks for changes; whether there are any. `metric` is that of its sweep.
+    pub(crate) fn look(&mut self, metric: Option<&str>) -> bool {
+        let now = Seen::now(&self.path);
+        let before = std::mem::replace(&mut self.seen, now);
+        let state_before = self.state;
+        if now.info != before.info || self.state == RunState::Running {
+            self.read_info();
+        }
+        if now.config != before.config {
+            self.read_config();
+        }
+        if now.results != before.results {
+            self.read_results(metric, now.results.is_other(before.results));
+        }
+        if let Some(whole) = &mut self.whole
+            && now.videos != before.videos
+        {
+            whole.videos = Arc::new(videos(&self.path));
+        }
+        now != before || self.state != state_before
+    }
+
+    /// Reads all of it, if that has not been done.
+    pub(crate) fn read_whole(&mut self) {
+        if self.is_whole() {
+            return;
+        }
+        let info = RunInfo::read(&self.path).unwrap_or_default();
+        let (settings, videos) = (self.settings_now().unwrap_or_default(), videos(&self.path));
+        let results = self.open_results();
+        let (settings, info, videos) = (Arc::new(settings), Arc::new(info), Arc::new(videos));
+        self.whole = Some(Whole { results, settings, info, videos });
+    }
+
+    /// Reads a further part behind a sample; whether all of it has been read now.
+    pub(crate) fn read_behind(&mut self) -> bool {
+        let Some(Whole { results: Some(results), .. }) = &mut self.whole else { return false };
+        match results.read_behind() {
+            Ok(is_whole) => {
+                if is_whole {
+                    self.problem = results.problem();
+                }
+                is_whole
+            }
+            Err(error) => {
+                self.problem = Some(unread(&error));
+                if let Some(whole) = &mut self.whole {
+                    whole.results = None;
+                }
+                true
+            }
+        }
+    }
+
+    /// Keeps only what the list shows.
+    pub(crate) fn forget(&mut self) {
+        self.whole = None;
+    }
+
+    pub(crate) fn summary(&self) -> Summary {
+        let summary = Summary {
+            folder: Some(self.path.display().to_string()),
+            began: self.began.or_else(|| self.began_about()),
+            sweep: self.sweep.as_deref().map(id),
+            ..Summary::new(&self.id, &name(&self.path), self.state)
+        };
+        let summary = summary.with_settings(&self.settings).with_figures(&self.figures);
+        let error = self.failure.clone().or(summary.error);
+        let error = error.or_else(|| self.problem.clone()).or_else(|| self.settings_problem.clone());
+        Summary { error, ..summary }
+    }
+
+    /// `None` if it has not been asked for.
+    pub(crate) fn details(&self) -> Option<Details> {
+        let whole = self.whole.as_ref()?;
+        Some(Details {
+            history: whole.results.as_ref().map(Results::history).unwrap_or_default(),
+            settings: Arc::clone(&whole.settings),
+            info: Arc::clone(&whole.info),
+            videos: Arc::clone(&whole.videos),
+            sample: self.sample(),
+        })
+    }
+
+    pub(crate) fn figures(&self) -> &Figures {
+        &self.figures
+    }
+
+    /// The last result's value at the metric of its sweep.
+    pub(crate) fn value(&self) -> Option<f64> {
+        self.value
+    }
+
+    fn sample(&self) -> Option<crate::board::Sample> {
+        self.whole.as_ref()?.results.as_ref()?.sample()
+    }
+
+    fn read_info(&mut self) {
+        self.state = RunState::of(&self.path);
+        let info = RunInfo::read(&self.path).unwrap_or_default();
+        self.began = info["began"].as_u64();
+        self.failure = info["outcome"]["failure"].as_str().map(str::to_owned);
+        if let Some(whole) = &mut self.whole
+            && *whole.info != info
+        {
+            whole.info = Arc::new(info);
+        }
+    }
+
+    fn read_config(&mut self) {
+        let settings = self.settings_now();
+        self.settings_problem = settings.as_ref().err().cloned();
+        let settings = settings.unwrap_or_default();
+        self.settings = Settings::of(&settings);
+        if let Some(whole) = &mut self.whole {
+            whole.settings = Arc::new(settings);
+        }
+    }
+
+    /// The settings of the run; null without a file of them.
+    fn settings_now(&self) -> Result<Value, String> {
+        match fs::read_to_string(self.path.join("config.toml")) {
+            Ok(text) => from_toml(&text).map_err(|reason| format!("config.toml cannot be read: {reason}")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Value::Null),
+            Err(error) => Err(format!("config.toml cannot be read: {error}")),
+        }
+    }
+
+    fn read_results(&mut self, metric: Option<&str>, is_other: bool) {
+        let path = self.path.join("results.jsonl");
+        match File::open(&path).and_then(|mut file| last_line(&mut file, result)) {
+            Ok(last) => {
+                self.problem = None;
+                self.figures = last.as_ref().map(Figures::of).unwrap_or_default();
+                self.value = last.as_ref().and_then(|last: &ResultDict| last.number(metric?));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => self.problem = Some(unread(&error)),
+        }
+        if !self.is_whole() {
+            return;
+        }
+        let known = self.whole.as_mut().and_then(|whole| whole.results.take()).filter(|_| !is_other);
+        let read_on = known.map(|mut results| results.read_on().map(|_| results));
+        let results = match read_on {
+            Some(Ok(results)) => {
+                self.problem = results.problem();
+                Some(results)
+            }
+            // It may be another file by now.
+            Some(Err(_)) | None => self.open_results(),
+        };
+        if let Some(whole) = &mut self.whole {
+            whole.results = results;
+        }
+    }
+
+    fn open_results(&mut self) -> Option<Results> {
+        match Results::open(&self.path.join("results.jsonl")) {
+            Ok(results) => {
+                self.problem = results.problem();
+                Some(results)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                self.problem = Some(unread(&error));
+                None
+            }
+        }
+    }
+
+    /// When it began, if `run.json` does not say so: as long before its last result as that says.
+    fn began_about(&self) -> Option<u64> {
+        let last = self.seen.results.changed_secs().or(self.seen.info.changed_secs())?;
+        Some(last.saturating_sub(self.figures.wall_secs.unwrap_or(0.0) as u64))
+    }
+}
+
+fn unread(error: &io::Error) -> String {
+    format!("results.jsonl cannot be read: {error}")
+}

@@ -1,0 +1,173 @@
+//! [`SweepFolder`]: what the folder of a sweep says.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pronk::RunState;
+use serde_json::{Map, Value, json};
+
+use super::run::FolderRun;
+use super::stamp::Stamp;
+use super::{id, name};
+use crate::board::Sweep;
+
+/// Names of ranges in a sweep file.
+const RANGES: [&str; 4] = ["choice", "uniform", "log_uniform", "int_uniform"];
+
+/// A sweep, and its trials by their folders.
+#[derive(Debug, Default)]
+pub(crate) struct SweepFolder {
+    seen: Stamp,
+    metric: String,
+    /// `max` or `min`.
+    mode: String,
+    parameters: Vec<Value>,
+    pub(crate) trials: BTreeMap<PathBuf, Trial>,
+}
+
+/// A trial of a sweep.
+#[derive(Debug, Default)]
+pub(crate) struct Trial {
+    seen: Stamp,
+    number: Value,
+    seed: Value,
+    parameters: Map<String, Value>,
+}
+
+impl SweepFolder {
+    /// The path in a result by which trials are ranked.
+    pub(crate) fn metric(&self) -> &str {
+        &self.metric
+    }
+
+    /// Reads `sweep.toml`, if it has changed.
+    pub(crate) fn look(&mut self, folder: &Path) {
+        let path = folder.join("sweep.toml");
+        let now = Stamp::of(&path);
+        if std::mem::replace(&mut self.seen, now) == now {
+            return;
+        }
+        let file: toml::Table = fs::read_to_string(path).unwrap_or_default().parse().unwrap_or_default();
+        let text = |key: &str, default: &str| file.get(key).and_then(toml::Value::as_str).unwrap_or(default).to_owned();
+        self.metric = text("metric", "episode_return_mean");
+        self.mode = text("mode", "max");
+        self.parameters.clear();
+        if let Some(parameters) = file.get("parameters").and_then(toml::Value::as_table) {
+            add_parameters(parameters, String::new(), &mut self.parameters);
+        }
+    }
+
+    /// The sweep as it is shown. `run` says which run is in a folder.
+    pub(crate) fn shown<'a>(&self, folder: &Path, run: impl Fn(&Path) -> Option<&'a FolderRun>) -> Sweep {
+        let mut rows: Vec<Value> = Vec::new();
+        let mut states = Vec::new();
+        for (path, trial) in &self.trials {
+            let run = run(path);
+            let state = run.map(FolderRun::state);
+            states.push(state);
+            rows.push(json!({
+                "trial": trial.number,
+                "seed": trial.seed,
+                "parameters": trial.parameters,
+                "value": run.and_then(FolderRun::value),
+                "env_steps": run.and_then(|run| run.figures().env_steps).map(|steps| steps.to_string()),
+                "state": state.map_or("waiting".to_owned(), |state| state.to_string()),
+                "run": run.map(FolderRun::id),
+            }));
+        }
+        let (id, name) = (id(folder), name(folder));
+        let state = state_of(&states);
+        Sweep {
+            entry: json!({"id": id, "name": name, "trials": rows.len(), "state": state.to_string()}),
+            answer: json!({
+                "id": id,
+                "name": name,
+                "metric": self.metric,
+                "mode": self.mode,
+                "parameters": self.parameters,
+                "rows": rows,
+            }),
+        }
+    }
+}
+
+impl Trial {
+    /// Reads `trial.json`, if it has changed.
+    pub(crate) fn look(&mut self, folder: &Path) {
+        let path = folder.join("trial.json");
+        let now = Stamp::of(&path);
+        if std::mem::replace(&mut self.seen, now) == now {
+            return;
+        }
+        let trial: Value =
+            fs::read_to_string(path).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        (self.number, self.seed) = (trial["trial"].clone(), trial["seed"].clone());
+        self.parameters = trial["parameters"].as_object().cloned().unwrap_or_default();
+    }
+}
+
+/// The state of a sweep with trials in these states: the one that matters most.
+fn state_of(trials: &[Option<RunState>]) -> RunState {
+    let order = [RunState::Running, RunState::Failed, RunState::Killed, RunState::Finished];
+    order.into_iter().find(|state| trials.contains(&Some(*state))).unwrap_or(RunState::Unknown)
+}
+
+/// Adds the parameters in a table, whose keys may be tables too.
+fn add_parameters(table: &toml::Table, above: String, into: &mut Vec<Value>) {
+    for (key, value) in table {
+        let key = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
+        let range = value.as_table().and_then(|range| match range.iter().next() {
+            Some((name, values)) if range.len() == 1 && RANGES.contains(&name.as_str()) && values.is_array() => {
+                Some((name.as_str(), values))
+            }
+            _ => None,
+        });
+        let (is_log, choices) = match (value, range) {
+            (toml::Value::Array(_), _) => (false, Some(value)),
+            (_, Some(("choice", values))) => (false, Some(values)),
+            (_, Some((name, _))) => (name == "log_uniform", None),
+            (toml::Value::Table(below), None) => {
+                add_parameters(below, key, into);
+                continue;
+            }
+            _ => continue,
+        };
+        let choices = choices.map(|values| serde_json::to_value(values).unwrap_or_default());
+        into.push(json!({"key": key, "log": is_log, "choices": choices}));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_found_however_they_are_written() {
+        let text = "[parameters]\nz = [1, 2]\n\"a.b\" = { choice = [\"x\"] }\nlearner.lr = { log_uniform = [1e-4, 1e-2] }\n\
+                    [parameters.model]\nc = { int_uniform = [1, 4] }";
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("sweep.toml"), text).unwrap();
+        let mut sweep = SweepFolder::default();
+        sweep.look(folder.path());
+        let expected = [
+            json!({"key": "a.b", "log": false, "choices": ["x"]}),
+            json!({"key": "learner.lr", "log": true, "choices": null}),
+            json!({"key": "model.c", "log": false, "choices": null}),
+            json!({"key": "z", "log": false, "choices": [1, 2]}),
+        ];
+        let mut found = sweep.parameters.clone();
+        found.sort_by_key(|parameter| parameter["key"].to_string());
+        assert_eq!(found, expected);
+        assert_eq!((sweep.metric(), &*sweep.mode), ("episode_return_mean", "max"));
+    }
+
+    #[test]
+    fn a_sweep_runs_while_a_trial_does() {
+        let [running, failed, finished] = [RunState::Running, RunState::Failed, RunState::Finished].map(Some);
+        assert_eq!(state_of(&[finished, failed, None, running]), RunState::Running);
+        assert_eq!(state_of(&[finished, failed, None]), RunState::Failed);
+        assert_eq!(state_of(&[finished, None]), RunState::Finished);
+        assert_eq!(state_of(&[None]), RunState::Unknown);
+    }
+}

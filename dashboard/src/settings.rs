@@ -1,0 +1,123 @@
+//! [`Settings`]: what a run was made with.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Names of a run, from its settings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Settings {
+    pub(crate) env: Option<String>,
+    pub(crate) algorithm: Option<String>,
+    pub(crate) seed: Option<u64>,
+    /// Equal for runs that differ in their seed alone.
+    pub(crate) group: Option<String>,
+}
+
+impl Settings {
+    pub(crate) fn of(settings: &Value) -> Self {
+        let Some(table) = settings.as_object() else { return Self::default() };
+        Self {
+            env: named(table, &["env", "environment", "env_id"]),
+            algorithm: named(table, &["algorithm", "algo"]),
+            seed: settings["seed"].as_u64(),
+            group: Some(format!("{:016x}", xxh3_64(without_seed(table).as_bytes()))),
+        }
+    }
+}
+
+/// The settings in the text of a `config.toml`, where `"none"` stands for null.
+///
+/// # Errors
+/// Why it is no TOML.
+pub(crate) fn from_toml(text: &str) -> Result<Value, String> {
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.message().to_owned())?;
+    Ok(json(toml::Value::Table(table)))
+}
+
+fn json(value: toml::Value) -> Value {
+    match value {
+        toml::Value::String(text) if text == "none" => Value::Null,
+        toml::Value::String(text) => text.into(),
+        toml::Value::Integer(number) => number.into(),
+        toml::Value::Float(number) => number.into(),
+        toml::Value::Boolean(is) => is.into(),
+        toml::Value::Datetime(time) => time.to_string().into(),
+        toml::Value::Array(list) => list.into_iter().map(json).collect(),
+        toml::Value::Table(table) => table.into_iter().map(|(key, value)| (key, json(value))).collect(),
+    }
+}
+
+/// Every setting that is no table, by its path.
+pub(crate) fn flat(settings: &Value) -> BTreeMap<String, &Value> {
+    fn add<'a>(value: &'a Value, path: String, into: &mut BTreeMap<String, &'a Value>) {
+        match value {
+            Value::Object(table) if !table.is_empty() => {
+                for (key, value) in table {
+                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                    add(value, path, into);
+                }
+            }
+            Value::Null if path.is_empty() => {}
+            leaf => {
+                into.insert(path, leaf);
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    add(settings, String::new(), &mut found);
+    found
+}
+
+fn named(settings: &Map<String, Value>, keys: &[&str]) -> Option<String> {
+    match keys.iter().find_map(|key| settings.get(*key))? {
+        Value::String(name) => Some(name.clone()),
+        // An algorithm with its settings.
+        Value::Object(table) if table.len() == 1 => table.keys().next().cloned(),
+        value => value.get("name")?.as_str().map(str::to_owned),
+    }
+}
+
+/// All settings but the seed as a text that does not depend on their order.
+fn without_seed(settings: &Map<String, Value>) -> String {
+    let settings = Value::Object(settings.clone());
+    let mut text = String::new();
+    for (path, value) in flat(&settings) {
+        if path != "seed" {
+            text += &format!("{path}={value}\n");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn runs_that_differ_in_their_seed_alone_are_of_one_group() {
+        let of = |settings| Settings::of(&settings).group;
+        let first = json!({"env": "X", "seed": 1, "learner": {"lr": 1, "seed": 3}, "algorithm": {"ppo": {}}});
+        let second = json!({"algorithm": {"ppo": {}}, "seed": 2, "learner": {"seed": 3, "lr": 1}, "env": "X"});
+        assert_eq!(of(first.clone()), of(second));
+        let mut other = first.clone();
+        other["learner"]["seed"] = json!(4);
+        assert_ne!(of(first.clone()), of(other));
+        let settings = Settings::of(&first);
+        let names = (settings.env.as_deref(), settings.algorithm.as_deref(), settings.seed);
+        assert_eq!(names, (Some("X"), Some("ppo"), Some(1)));
+        assert_eq!(Settings::of(&Value::Null), Settings::default());
+    }
+
+    #[test]
+    fn a_config_file_has_the_settings_of_the_run() {
+        let settings = from_toml("env = \"X\"\n[learner]\ngrad_clip = \"none\"\nlr = 1e-3").unwrap();
+        assert_eq!(settings, json!({"env": "X", "learner": {"grad_clip": null, "lr": 1e-3}}));
+        assert!(from_toml("env =").is_err());
+        let flat: Vec<_> = flat(&settings).into_keys().collect();
+        assert_eq!(flat, ["env", "learner.grad_clip", "learner.lr"]);
+    }
+}

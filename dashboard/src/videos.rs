@@ -1,0 +1,41 @@
+//! Videos of a run's evaluations.
+
+use std::fs;
+use std::path::Path;
+use std::time::SystemTime;
+
+use serde::Serialize;
+
+/// The folder of videos in that of a run.
+pub(crate) const FOLDER: &str = "videos";
+
+/// The maximal number of videos that are listed.
+const MAX_VIDEOS: usize = 200;
+
+/// A video of an evaluation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Video {
+    pub(crate) name: String,
+    /// When its evaluation began.
+    pub(crate) at_env_steps: Option<String>,
+    pub(crate) bytes: u64,
+    #[serde(skip)]
+    changed: Option<SystemTime>,
+}
+
+/// The videos in the folder of a run, the newest first.
+pub(crate) fn videos(run: &Path) -> Vec<Video> {
+    let Ok(entries) = fs::read_dir(run.join(FOLDER)) else { return Vec::new() };
+    let video = |entry: fs::DirEntry| {
+        let name = entry.file_name().into_string().ok().filter(|name| name.ends_with(".png"))?;
+        // Not what a link leads to.
+        let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+        let at_env_steps = name.strip_prefix("evaluation-").and_then(|rest| rest.strip_suffix(".png")?.parse().ok());
+        let at_env_steps = at_env_steps.map(|steps: u64| steps.to_string());
+        Some(Video { name, at_env_steps, bytes: metadata.len(), changed: metadata.modified().ok() })
+    };
+    let mut videos: Vec<Video> = entries.filter_map(|entry| video(entry.ok()?)).collect();
+    videos.sort_by(|a, b| (b.changed, &b.name).cmp(&(a.changed, &a.name)));
+    videos.truncate(MAX_VIDEOS);
+    videos
+}

@@ -1,0 +1,195 @@
+//! [`RunInfo`] and [`RunState`]: what `run.json` in the folder of a run says about it.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pronk_metrics::write_whole;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::run_folder::now_secs;
+use crate::trainer::Run;
+
+const FILE: &str = "run.json";
+
+/// `run.json` in the folder of a run: what the run was made with, on which machine, and how it ended.
+///
+/// # Example
+/// ```
+/// use pronk::envs::CartPole;
+/// use pronk::prelude::*;
+/// use pronk::{RunInfo, RunState};
+///
+/// let folder = tempfile::tempdir()?;
+/// let mut config = TrainerConfig::default();
+/// config.results.min_time_s_per_iteration = 0.01;
+/// let (seed, env) = (config.seed, |_: &EnvContext| CartPole::new());
+/// let mut trainer = Trainer::new(config, env)?;
+/// trainer.log_to(folder.path())?;
+/// let info = RunInfo::begin(folder.path(), "CartPole-v1", seed)?;
+/// assert_eq!(RunState::of(folder.path()), RunState::Running);
+///
+/// let run = trainer.run(StopWhen { iterations: Some(2), ..StopWhen::default() })?;
+/// info.end(&run, None)?;
+/// assert_eq!(RunState::of(folder.path()), RunState::Finished);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct RunInfo {
+    path: PathBuf,
+    info: Value,
+}
+
+/// Whether a run goes on, as its `run.json` and its process say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RunState {
+    /// Its process is alive, or on another machine.
+    Running,
+    /// It ended as it should.
+    Finished,
+    /// It ended with an error.
+    Failed,
+    /// Its process is gone, and has not written how the run ended.
+    Killed,
+    /// It has no `run.json`.
+    Unknown,
+}
+
+/// `run.json` that cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {}: {cause}", path.display())]
+pub struct RunInfoError {
+    /// The file.
+    pub path: PathBuf,
+    /// The system's error.
+    #[source]
+    pub cause: std::io::Error,
+}
+
+impl RunInfo {
+    /// Writes what is known of a run before it begins into its folder.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn begin(folder: impl AsRef<Path>, env: &str, seed: u64) -> Result<Self, RunInfoError> {
+        let info = json!({
+            "pronk": env!("CARGO_PKG_VERSION"),
+            "env": env,
+            "seed": seed,
+            "command": std::env::args().collect::<Vec<_>>(),
+            "git_commit": git(&["rev-parse", "HEAD"]),
+            "git_is_clean": git(&["status", "--porcelain"]).map(|changes| changes.is_empty()),
+            "machine": machine(),
+            "process": std::process::id(),
+            "process_began": process_began(std::process::id().into()),
+            "began": now_secs(),
+            "outcome": null,
+        });
+        let begun = Self { path: folder.as_ref().join(FILE), info };
+        begun.write()?;
+        Ok(begun)
+    }
+
+    /// Adds how the run ended: `failure` is the error of a run that failed.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn end(mut self, run: &Run, failure: Option<&dyn std::error::Error>) -> Result<(), RunInfoError> {
+        self.info["outcome"] = json!({
+            "reason": run.reason,
+            "failure": failure.map(ToString::to_string),
+            "reached": run.reached(),
+            "ledger_closed": run.ledger_closed(),
+        });
+        self.write()
+    }
+
+    /// What `run.json` in the folder of a run says; `None` without a readable one.
+    pub fn read(folder: impl AsRef<Path>) -> Option<Value> {
+        serde_json::from_str(&fs::read_to_string(folder.as_ref().join(FILE)).ok()?).ok()
+    }
+
+    fn write(&self) -> Result<(), RunInfoError> {
+        let written = write_whole(&self.path, format!("{:#}\n", self.info).as_bytes());
+        written.map_err(|cause| RunInfoError { path: self.path.clone(), cause })
+    }
+}
+
+impl RunState {
+    /// The state of the run in this folder.
+    pub fn of(folder: impl AsRef<Path>) -> Self {
+        let Some(info) = RunInfo::read(folder) else { return Self::Unknown };
+        match &info["outcome"] {
+            Value::Null if is_running(&info) => Self::Running,
+            Value::Null => Self::Killed,
+            outcome if outcome["failure"].is_null() => Self::Finished,
+            _ => Self::Failed,
+        }
+    }
+}
+
+impl fmt::Display for RunState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Running => "running",
+            Self::Finished => "finished",
+            Self::Failed => "failed",
+            Self::Killed => "killed",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+/// Processors, memory and the system of this machine; what cannot be found out is null.
+pub fn machine() -> Value {
+    let read = |path: &str| fs::read_to_string(path).ok();
+    let field = |path: &str, name: &str| {
+        let text = read(path)?;
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    json!({
+        "host": host(),
+        "system": format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+        "processor": field("/proc/cpuinfo", "model name"),
+        "processors": std::thread::available_parallelism().ok(),
+        "instructions": pronk_policy::instructions(),
+        "memory": field("/proc/meminfo", "MemTotal"),
+    })
+}
+
+fn host() -> Option<String> {
+    Some(fs::read_to_string("/proc/sys/kernel/hostname").ok()?.trim().to_owned())
+}
+
+/// What git says of the folder that the program was started in; `None` without git or a repository.
+fn git(args: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(args).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Whether the process of the run is alive. On another machine, or where it cannot be known, it is taken
+/// to be.
+fn is_running(info: &Value) -> bool {
+    let is_here = info["machine"]["host"] == json!(host());
+    let (process, began) = (info["process"].as_u64().unwrap_or(0), info["process_began"].as_u64());
+    // Another process may have the number by now.
+    !is_here || began.is_none() || began == process_began(process)
+}
+
+/// When a process began, in ticks since the machine did, as Linux says; `None` without such a process, or if
+/// it has ended and its parent has not noticed.
+fn process_began(process: u64) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name of the program, in brackets, may have blanks.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let has_ended = fields.next() == Some("Z");
+    fields.nth(18).filter(|_| !has_ended)?.parse().ok()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
