@@ -22,7 +22,8 @@ use crate::unusable;
 #[command(after_help = "\
 Runs that differ in their seed alone are one group, whose median and range are shown.
 `steps to target` and `time to target` are those of the first result whose mean return reached \
-stop.episode_return_mean, or --target.")]
+stop.episode_return_mean, or --target.
+A folder that cannot be compared is skipped with a warning.")]
 pub(crate) struct Compare {
     /// Folders of runs, also while they train
     #[arg(required = true, value_name = "RUN", value_hint = ValueHint::DirPath)]
@@ -38,11 +39,7 @@ pub(crate) struct Compare {
 impl Compare {
     pub(crate) fn run(self) -> Result<ExitCode> {
         ensure!(self.target.is_none_or(f64::is_finite), unusable(anyhow::anyhow!("--target is not finite")));
-        let mut found = self.runs.iter().map(|run| RunDir::find(run)).collect::<Result<Vec<_>>>().map_err(unusable)?;
-        // `runs/*` names the newest run twice: its link `latest` too.
-        let mut seen = HashSet::new();
-        found.retain(|run| seen.insert(run.path.canonicalize().unwrap_or_else(|_| run.path.clone())));
-        let summaries = found.iter().map(|run| Summary::of(run, self.target)).collect::<Result<Vec<_>>>()?;
+        let summaries = self.summaries()?;
         let groups = groups(&summaries);
         if self.json {
             say!("{}", json!({ "runs": summaries, "groups": groups }));
@@ -54,6 +51,31 @@ impl Compare {
         }
         print_differences(&groups);
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// The runs, each once. A warning names a folder that cannot be compared, such as one of another program
+    /// that `runs/*` matches.
+    ///
+    /// # Errors
+    /// That of the last folder if none can be compared.
+    fn summaries(&self) -> Result<Vec<Summary>> {
+        let (mut summaries, mut errors, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+        for folder in &self.runs {
+            let summary = RunDir::find(folder).map_err(unusable).and_then(|run| {
+                // `runs/*` names the newest run twice: its link `latest` too.
+                let is_new = seen.insert(run.path.canonicalize().unwrap_or_else(|_| run.path.clone()));
+                is_new.then(|| Summary::of(&run, self.target)).transpose()
+            });
+            match summary {
+                Ok(summary) => summaries.extend(summary),
+                Err(error) => errors.push(error),
+            }
+        }
+        let last = if summaries.is_empty() { errors.pop() } else { None };
+        for error in errors {
+            eprintln!("warning: skipped: {error:#}");
+        }
+        last.map_or(Ok(summaries), Err)
     }
 }
 

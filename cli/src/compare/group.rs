@@ -24,10 +24,11 @@ pub(super) struct Group<'a> {
 impl<'a> Group<'a> {
     fn of(runs: Vec<&'a Summary>) -> Self {
         let returns = runs.iter().filter_map(|run| run.episode_return_mean).collect();
-        let mut to_target: Vec<u64> = runs.iter().filter_map(|run| run.env_steps_to_target).collect();
-        to_target.sort_unstable();
-        let env_steps_to_target = to_target.get(to_target.len().saturating_sub(1) / 2).copied();
-        Self { returns: spread(returns), env_steps_to_target, reached: to_target.len(), runs }
+        let to_target: Vec<f64> =
+            runs.iter().filter_map(|run| run.env_steps_to_target).map(|steps| steps as f64).collect();
+        let reached = to_target.len();
+        let env_steps_to_target = spread(to_target).map(|[_, median, _]| median.round() as u64);
+        Self { returns: spread(returns), env_steps_to_target, reached, runs }
     }
 
     pub(super) fn first(&self) -> &'a Summary {
@@ -71,4 +72,33 @@ fn collect<'a>(ours: &'a Value, theirs: &'a Value, path: String, found: &mut BTr
 
 fn names<S: serde::Serializer>(runs: &[&Summary], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(runs.iter().map(|run| &run.run))
+}
+
+#[cfg(test)]
+mod tests {
+    use pronk::RunState;
+
+    use super::*;
+
+    #[test]
+    fn the_median_of_an_even_number_of_runs_is_between_the_two_in_the_middle() {
+        let run = |seed: u64, env_steps_to_target: Option<u64>| Summary {
+            run: "run".into(),
+            env: String::new(),
+            algorithm: String::new(),
+            seed,
+            state: RunState::Finished,
+            env_steps: 0,
+            secs: 0.0,
+            episode_return_mean: Some(seed as f64),
+            best_return_mean: None,
+            env_steps_to_target,
+            secs_to_target: None,
+            settings: Value::Null,
+        };
+        let runs = [run(1, Some(100)), run(2, Some(900)), run(3, None), run(4, Some(201)), run(5, Some(300))];
+        let groups = groups(&runs);
+        assert_eq!((groups.len(), groups[0].reached), (1, 4));
+        assert_eq!((groups[0].env_steps_to_target, groups[0].returns), (Some(251), Some([1.0, 3.0, 5.0])));
+    }
 }

@@ -1,0 +1,29 @@
+//! `pronk compare`.
+
+use std::fs;
+
+use super::sweep::CONFIG;
+use super::{json, pronk};
+
+#[test]
+fn a_folder_that_cannot_be_compared_is_skipped_with_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("config.toml"), CONFIG).unwrap();
+    let (status, _, errors) = pronk(folder, &["train", "config.toml", "--quiet"]);
+    assert_eq!(status, 0, "{errors}");
+    // As programs of one's own leave it, without the settings in the form of the program's.
+    fs::create_dir_all(folder.join("runs/mine")).unwrap();
+    fs::write(folder.join("runs/mine/results.jsonl"), "{}\n").unwrap();
+    fs::create_dir_all(folder.join("runs/empty")).unwrap();
+
+    let (status, line, errors) = pronk(folder, &["compare", "runs/empty", "runs/latest", "runs/mine", "--json"]);
+    assert_eq!((status, json(&line)["runs"].as_array().unwrap().len()), (0, 1), "{errors}");
+    let lines: Vec<&str> = errors.lines().collect();
+    assert!(lines.len() == 2 && lines.iter().all(|line| line.starts_with("warning: skipped: ")), "{errors}");
+    assert!(lines[0].contains("runs/empty holds no run") && lines[1].contains("runs/mine/config.toml"), "{errors}");
+
+    let (status, text, errors) = pronk(folder, &["compare", "runs/empty", "runs/mine"]);
+    assert_eq!((status, &*text), (1, ""), "{errors}");
+    assert!(errors.contains("warning: skipped: runs/empty") && errors.contains("error: "), "{errors}");
+}
