@@ -123,7 +123,27 @@ fn entries(path: &Path, text: &str, flags: Vec<Entry>) -> Result<Vec<Entry>, Fil
         entries.retain(|entry| !entry.is_replaced_by(&flag));
         entries.push(flag);
     }
-    with_one_algorithm(entries)
+    with_one_algorithm(with_one_learning_rate(path, entries)?)
+}
+
+/// The entries without a learning rate that has no effect. That of the file gives way to the schedule of a
+/// flag; any other beside a schedule is a mistake.
+fn with_one_learning_rate(path: &Path, mut entries: Vec<Entry>) -> Result<Vec<Entry>, FileError> {
+    let find = |key: &str| entries.iter().position(|entry| entry.key == ["learner", key]);
+    let (Some(rate), Some(schedule)) = (find("lr"), find("lr_schedule")) else { return Ok(entries) };
+    if with_null(entries[schedule].value.clone()).is_null() {
+        return Ok(entries);
+    }
+    let of_file = |entry: &Entry| matches!(&entry.source, Source::File { path: file, .. } if file == path);
+    if of_file(&entries[rate]) && !of_file(&entries[schedule]) {
+        entries.remove(rate);
+        return Ok(entries);
+    }
+    let place = &entries[schedule].source;
+    Err(entries[rate].at_fault(&format!(
+        "`learner.lr` has no effect beside `learner.lr_schedule` ({place}): leave one of them out, or set \
+         learner.lr_schedule to \"none\""
+    )))
 }
 
 /// The algorithm that the entries choose, the default one if they choose none.

@@ -55,6 +55,18 @@ fn none_stands_for_no_value_where_no_text_is_expected() {
 }
 
 #[test]
+fn a_learning_rate_counts_or_is_refused() {
+    let file = parse(FILE, &["lr_schedule=none"]).unwrap();
+    assert_eq!((file.config.learner.lr, file.config.learner.lr_schedule), (0.002, None));
+    let schedule = "lr_schedule=[[0, 0.1], [9, 0]]";
+    let file = parse(FILE, &[schedule]).unwrap();
+    assert!(file.config.learner.lr_schedule.is_some() && !file.to_toml().unwrap().contains("\nlr = "));
+    let written = file.to_toml().unwrap();
+    let file = parse(&written, &["lr=0.3", "lr_schedule=none"]).unwrap();
+    assert_eq!((file.config.learner.lr, file.config.learner.lr_schedule), (0.3, None));
+}
+
+#[test]
 fn what_is_written_reads_back_the_same() {
     let flags = [
         "learner.grad_clip=none",
@@ -106,6 +118,11 @@ fn what_is_wrong_is_named_with_its_place() {
         }
         assert!(!error.contains('\n'), "{error}");
     }
+    let file = "env = \"x\"\n[learner]\nlr_schedule = [[0, 0.1], [9, 0]]\n";
+    let both = "`learner.lr` has no effect beside `learner.lr_schedule` (run.toml:3:1)";
+    assert!(parse(&format!("{file}lr = 0.1"), &[]).unwrap_err().starts_with(&format!("run.toml:4:1: {both}")));
+    assert!(parse(file, &["lr=0.1"]).unwrap_err().starts_with(&format!("--set lr=0.1: {both}")));
+    assert!(parse("env = \"x\"", &["lr=0.1", "lr_schedule=[[0, 0.1], [9, 0]]"]).is_err());
     for flag in ["lr", "=1", "a..b=1"] {
         assert!(flag.parse::<Entry>().is_err(), "{flag}");
     }

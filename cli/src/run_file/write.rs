@@ -19,7 +19,13 @@ impl RunFile {
             "stop": self.stop,
             "log": self.log,
         });
-        if let (Value::Object(file), Ok(Value::Object(config))) = (&mut file, serde_json::to_value(&self.config)) {
+        if let (Value::Object(file), Ok(Value::Object(mut config))) = (&mut file, serde_json::to_value(&self.config)) {
+            // Beside a schedule it has no effect, and would be refused.
+            if self.config.learner.lr_schedule.is_some()
+                && let Some(Value::Object(learner)) = config.get_mut("learner")
+            {
+                learner.remove("lr");
+            }
             file.extend(config);
         }
         file
