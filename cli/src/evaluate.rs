@@ -1,6 +1,7 @@
 //! `pronk evaluate`.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueHint;
 use comfy_table::Table;
 use pronk::rollout::{Evaluation, ReturnStat};
-use pronk::video::{VideoOptions, evaluate_agents_and_record, evaluate_and_record};
+use pronk::video::{Video, VideoOptions, evaluate_agents_and_record, evaluate_and_record};
 use pronk::{ActionSelection, Rng, evaluate, evaluate_agents};
 use serde_json::{Value, json};
 
@@ -17,6 +18,10 @@ use crate::run_dir::RunDir;
 use crate::run_file::RunFile;
 use crate::table::{count, number, table};
 use crate::unusable;
+
+/// The default seed, above those that `pronk train` and TOML take. The evaluations of a run play the episodes
+/// of the run's seed; the best policy was chosen by them, so on them it looks better than it is.
+const SEED: u64 = 1 << 63;
 
 /// Play episodes with the policy of a run, or with its policies
 #[derive(clap::Args)]
@@ -28,11 +33,12 @@ pub(crate) struct Evaluate {
     #[arg(long)]
     best: bool,
     /// Episodes to play
-    #[arg(long, default_value_t = 100)]
-    episodes: usize,
-    /// Seed of the episodes
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
+    #[arg(long, value_name = "N", default_value = "100")]
+    episodes: NonZeroUsize,
+    /// Seed of the episodes [default: one that no run has, so that no evaluation of a run, by which the best
+    /// policy was chosen, played them]
+    #[arg(long)]
+    seed: Option<u64>,
     /// Sample actions from the policy's distribution, as in training, instead of taking the most likely one
     #[arg(long)]
     sample: bool,
@@ -48,32 +54,42 @@ impl Evaluate {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let run = RunDir::find(&self.run).map_err(unusable)?;
         let file = run.settings()?;
-        let played = self.play(&run, &file)?;
+        let (played, video) = self.play(&run, &file)?;
         if self.json {
             say!("{}", json_line(&run, &file, &played));
         } else if let (Some(mean), Some(std), Some(len)) =
             (played.return_mean(), played.return_std(), played.len_mean())
         {
-            let episodes = played.episodes.len();
-            say!("{}: return {mean:.2} ± {std:.2} over {episodes} episodes of {len:.1} steps", file.env);
+            let episodes = match self.episodes.get() {
+                1 => "1 episode".to_owned(),
+                episodes => format!("{episodes} episodes"),
+            };
+            say!("{}: return {mean:.2} ± {std:.2} over {episodes} of {len:.1} steps", file.env);
             if !played.agents.is_empty() {
                 say!("{}", by_policy_and_agent(&played));
             }
         }
+        // After the figures, which are there whatever becomes of the video.
+        if let Some(path) = &self.video {
+            let drawn = video.with_context(|| format!("{} draws no frames, so there is no video", file.env))?;
+            drawn.save(path)?;
+        }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn play(&self, run: &RunDir, file: &RunFile) -> Result<Evaluation> {
+    fn play(&self, run: &RunDir, file: &RunFile) -> Result<(Evaluation, Option<Video>)> {
         let envs_per_process = file.config.workers.num_envs_per_worker;
         let env = Environment::named(&file.env, &file.env_options, envs_per_process).map_err(unusable)?;
         let mut policies = if self.best { run.best_policies() } else { run.policies() }?;
+        let (episodes, seed) = (self.episodes.get(), self.seed.unwrap_or(SEED));
+        let options = VideoOptions::default();
         let mut selection =
-            if self.sample { ActionSelection::Sample(Rng::seed_from(self.seed)) } else { ActionSelection::Mode };
-        let (episodes, seed, options) = (self.episodes, self.seed, VideoOptions::default());
-        let (played, video) = match env {
+            if self.sample { ActionSelection::Sample(Rng::seed_from(seed)) } else { ActionSelection::Mode };
+        Ok(match env {
             Environment::Single(env) => {
-                let Some((_, mut policy)) = policies.pop_first().filter(|_| policies.is_empty()) else {
-                    bail!("{} holds no or several policies, but {} has one agent", run.path.display(), file.env);
+                let n = policies.len();
+                let Some((_, mut policy)) = policies.pop_first().filter(|_| n == 1) else {
+                    bail!("{} has {n} policies, but {} has one agent", run.path.display(), file.env);
                 };
                 match &self.video {
                     None => (evaluate(&mut policy, &mut selection, &env, episodes, seed)?, None),
@@ -90,12 +106,7 @@ impl Evaluate {
                     }
                 }
             }
-        };
-        if let Some(path) = &self.video {
-            let drawn = video.with_context(|| format!("{} draws no frames, so there is no video", file.env))?;
-            drawn.save(path)?;
-        }
-        Ok(played)
+        })
     }
 }
 
