@@ -65,33 +65,34 @@ impl RunDir {
         })
     }
 
-    /// The policy that it ended with, or that of its newest checkpoint while it has not ended.
-    pub(crate) fn checkpoint(&self) -> Result<Checkpoint, CheckpointError> {
-        self.newest(|path| Checkpoint::load(path))
-    }
-
     /// The policies that it ended with, or those of its newest checkpoint while it has not ended.
-    pub(crate) fn policies(&self) -> Result<ByPolicy<Policy>> {
-        policies(self.newest(|path| Checkpoint::load_all(path))?)
-    }
-
-    fn newest<C>(&self, load: impl Fn(&Path) -> Result<C, CheckpointError>) -> Result<C, CheckpointError> {
+    pub(crate) fn checkpoints(&self) -> Result<ByPolicy<Checkpoint>> {
         let checkpoints = self.path.join(CHECKPOINTS);
-        match load(&self.path) {
-            Err(CheckpointError::Io { .. }) if checkpoints.exists() => load(&checkpoints),
-            loaded => loaded,
-        }
+        Ok(match Checkpoint::load_all(&self.path) {
+            Err(CheckpointError::Io { .. }) if checkpoints.exists() => Checkpoint::load_all(&checkpoints)?,
+            loaded => loaded?,
+        })
     }
 
     /// The policies with the highest mean return in an evaluation of the run.
-    pub(crate) fn best_policies(&self) -> Result<ByPolicy<Policy>> {
+    pub(crate) fn best_checkpoints(&self) -> Result<ByPolicy<Checkpoint>> {
         let best = self.path.join(CHECKPOINTS).join("best");
         ensure!(
             best.exists(),
             "{} has no best policy: the run has made no evaluation, for which `evaluation.every` asks",
             self.path.display()
         );
-        policies(Checkpoint::load_all(best)?)
+        Ok(Checkpoint::load_all(best)?)
+    }
+
+    /// The [`checkpoints`](Self::checkpoints), to act with.
+    pub(crate) fn policies(&self) -> Result<ByPolicy<Policy>> {
+        policies(self.checkpoints()?)
+    }
+
+    /// The [`best_checkpoints`](Self::best_checkpoints), to act with.
+    pub(crate) fn best_policies(&self) -> Result<ByPolicy<Policy>> {
+        policies(self.best_checkpoints()?)
     }
 
     /// Calls `each` with every result, as [`Figures`] or whatever is read of it. A last line that is being

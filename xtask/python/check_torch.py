@@ -6,7 +6,7 @@ r"""Loads weights of pronk into PyTorch modules and compares what comes out with
 A policy's weights are a safetensors file: `policy-….safetensors` in the folder of a checkpoint, whose manifest also
 has the network, or what `Params::to_safetensors` writes. `policy/README.md` lists the tensors. The modules here are for
 policies with one torso; copy what you need. They take observations that are normalised already, where a run normalises
-them.
+them: by `obs.mean` and others, which `pronk export --format safetensors` adds.
 """
 
 import argparse
