@@ -7,11 +7,11 @@ mod parameter;
 mod plan;
 mod points;
 mod processes;
+mod run;
+mod runs;
 mod table;
 #[cfg(test)]
 mod tests;
-mod trial;
-mod trials;
 
 use std::io::Write as _;
 use std::num::NonZeroUsize;
@@ -26,8 +26,8 @@ use self::file::SweepFile;
 use self::folder::SweepFolder;
 use self::plan::Plan;
 use self::processes::{Event, Processes};
-use self::trial::State;
-use self::trials::Trials;
+use self::run::State;
+use self::runs::Runs;
 use crate::unusable;
 
 /// Train with many settings, each in a process of its own, and compare them
@@ -38,8 +38,8 @@ Examples:
   pronk sweep mine.toml --dry-run            # the trials, without running them
   pronk sweep mine.toml --out sweeps/mine    # again after a kill: it goes on
 
-Exit status: 0 all trials have ended; 1 a trial failed; 2 wrong usage or settings; 130 after Ctrl-C; 143 after \
-SIGTERM. Both let every trial save itself; the same command with the folder of the sweep as --out goes on.")]
+Exit status: 0 all runs have ended; 1 a run failed; 2 wrong usage or settings; 130 after Ctrl-C; 143 after \
+SIGTERM. Both let every run save itself; the same command with the folder of the sweep as --out goes on.")]
 pub(crate) struct Sweep {
     /// The sweep file: a config, the settings to vary, and their values
     #[arg(value_hint = ValueHint::FilePath)]
@@ -47,9 +47,13 @@ pub(crate) struct Sweep {
     /// Folder of the sweep, also of one to go on with [default: sweeps/TIME]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
-    /// Trials that run at the same time [default: one per processor]
+    /// Runs at the same time [default: one per processor]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
+    /// Go on also with runs that another host has begun, such as a container with another name: only once
+    /// none of their processes is left there
+    #[arg(long, requires = "out")]
+    take_over: bool,
     /// List the trials, and run none
     #[arg(long)]
     dry_run: bool,
@@ -73,7 +77,7 @@ impl Sweep {
         }
         let folder = SweepFolder::open(self.out.as_deref(), &file.text, &plan.config)?;
         let mut running = Running {
-            trials: Trials::read(&folder.path, &plan)?,
+            runs: Runs::read(&folder.path, &plan)?,
             processes: Processes::new()?,
             plan: &plan,
             jobs: self.jobs.or(std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get),
@@ -81,13 +85,14 @@ impl Sweep {
             signal: None,
         };
         running.note(format_args!("{}: {}, {} at a time", folder.path.display(), table::size(&plan), running.jobs));
+        running.runs.settle(self.take_over, &plan)?;
         running.adopt()?;
         running.run_all()?;
-        let Running { trials, signal, .. } = running;
+        let Running { runs, signal, .. } = running;
         if self.json {
-            table::print_json(&plan, &trials, &folder.path);
+            table::print_json(&plan, &runs, &folder.path);
         } else {
-            table::print_results(&plan, &trials);
+            table::print_results(&plan, &runs);
             say!("{}", folder.path.display());
         }
         if let Some(status) = signal {
@@ -95,7 +100,7 @@ impl Sweep {
             note(self.json, format_args!("it has not ended: `pronk sweep {sweep} --out {folder}` goes on"));
             return Ok(status.into());
         }
-        let has_failed = trials.all.iter().any(|trial| matches!(trial.state, State::Failed(_)));
+        let has_failed = runs.all.iter().any(|run| matches!(run.state, State::Failed(_)));
         Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 }
@@ -103,7 +108,7 @@ impl Sweep {
 /// A sweep that runs.
 struct Running<'a> {
     plan: &'a Plan,
-    trials: Trials,
+    runs: Runs,
     processes: Processes,
     jobs: usize,
     is_quiet: bool,
@@ -112,15 +117,21 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// Waits for the processes that a killed sweep has left, too.
+    /// Waits also for the processes that a killed sweep has left, or that a user has started.
     fn adopt(&mut self) -> Result<()> {
-        for trial in 0..self.trials.all.len() {
-            if let State::Running { process } = self.trials.all[trial].state
-                && !self.processes.adopt(trial, process)?
-            {
+        let mut adopted = Vec::new();
+        for run in 0..self.runs.all.len() {
+            let it = &self.runs.all[run];
+            let State::Running { process } = it.state else { continue };
+            if self.processes.adopt(run, process, it.ends_with_its_sweep())? {
+                adopted.push(format!("{} (process {process})", it.name()));
+            } else {
                 // It has ended since.
-                self.trials.look(trial, self.plan)?;
+                self.runs.look(run, self.plan)?;
             }
+        }
+        if !adopted.is_empty() {
+            self.note(format_args!("waiting for what runs already: {}", adopted.join(", ")));
         }
         Ok(())
     }
@@ -128,8 +139,8 @@ impl Running<'_> {
     fn run_all(&mut self) -> Result<()> {
         loop {
             while self.signal.is_none() && self.processes.len() < self.jobs {
-                let Some(trial) = self.trials.next(self.plan)? else { break };
-                self.start(trial)?;
+                let Some(run) = self.runs.next(self.plan)? else { break };
+                self.start(run)?;
             }
             if self.processes.len() == 0 {
                 return Ok(());
@@ -140,30 +151,30 @@ impl Running<'_> {
                     self.signal = Some(status);
                     self.processes.terminate();
                     let n = self.processes.len();
-                    self.note(format_args!("ending {n} trials, which save themselves; a second signal does not wait"));
+                    self.note(format_args!("ending {n} runs, which save themselves; a second signal does not wait"));
                 }
             }
         }
     }
 
-    fn start(&mut self, trial: usize) -> Result<()> {
-        let rung = self.trials.rung(trial);
-        let it = &mut self.trials.all[trial];
-        let planned = &self.plan.points[it.number - 1];
-        let mut file = planned.file.clone();
+    fn start(&mut self, run: usize) -> Result<()> {
+        let rung = self.runs.rung(run);
+        let it = &mut self.runs.all[run];
+        let trial = &self.plan.trials[it.number - 1];
+        let mut file = trial.file.clone();
         file.config.seed = it.seed;
         file.stop.env_steps = self.plan.rungs[rung].or(file.stop.env_steps);
-        it.describe(&file, planned.point.values(), rung)?;
-        let started = self.processes.start(trial, it.arguments(), it.output()?);
+        it.describe(&file, trial.point.values(), rung)?;
+        let started = self.processes.start(run, it.arguments(), it.output()?);
         let process = started.with_context(|| format!("cannot start the process of {}", it.folder.display()))?;
         it.state = State::Running { process: process.into() };
         Ok(())
     }
 
-    /// Takes note that the process of a trial has ended.
-    fn end(&mut self, trial: usize, status: Option<ExitStatus>) -> Result<()> {
-        self.trials.look(trial, self.plan)?;
-        let it = &mut self.trials.all[trial];
+    /// Notes that the process of a run has ended.
+    fn end(&mut self, run: usize, status: Option<ExitStatus>) -> Result<()> {
+        self.runs.look(run, self.plan)?;
+        let it = &mut self.runs.all[run];
         // One that has not said how it ended would only do the same again, unless it was ended by this sweep,
         // or with the one before.
         if it.state == State::Waiting

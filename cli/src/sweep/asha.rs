@@ -1,4 +1,4 @@
-//! Asynchronous successive halving: which point is trained further.
+//! Asynchronous successive halving: which trial is trained further.
 //!
 //! Li et al., *A System for Massively Parallel Hyperparameter Tuning*, 2020, algorithm 2.
 
@@ -9,7 +9,7 @@ pub(super) fn rungs(min: u64, max: u64, reduction: u64) -> Vec<u64> {
         .collect()
 }
 
-/// How far a point has come.
+/// How far a trial has come.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Standing {
     /// The rung that it has been promoted to, from 0.
@@ -19,18 +19,18 @@ pub(super) struct Standing {
     pub(super) scores: Vec<Option<f64>>,
 }
 
-/// The point to promote to the next rung: from the top rung down, the best that is among the first
+/// The trial to promote to the next rung: from the top rung down, the best that is among the first
 /// `1 / reduction` of those that have completed its rung, and has not been promoted yet. Of equal ones the
 /// first.
-pub(super) fn promotable(points: &[Standing], n_rungs: usize, reduction: usize) -> Option<usize> {
+pub(super) fn promotable(trials: &[Standing], n_rungs: usize, reduction: usize) -> Option<usize> {
     let in_rung = |rung: usize| {
         let mut completed: Vec<(usize, f64)> = Vec::new();
-        for (at, point) in points.iter().enumerate() {
-            completed.extend(point.scores.get(rung).copied().flatten().map(|score| (at, score)));
+        for (at, trial) in trials.iter().enumerate() {
+            completed.extend(trial.scores.get(rung).copied().flatten().map(|score| (at, score)));
         }
         completed.sort_by(|a, b| b.1.total_cmp(&a.1));
         completed.truncate(completed.len() / reduction);
-        completed.into_iter().map(|(at, _)| at).find(|&at| points[at].rung == rung)
+        completed.into_iter().map(|(at, _)| at).find(|&at| trials[at].rung == rung)
     };
     (0..n_rungs.saturating_sub(1)).rev().find_map(in_rung)
 }

@@ -56,12 +56,12 @@ enum SearchName {
     Asha,
 }
 
-/// How points are found.
+/// How trials are found.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Search {
     /// Every combination of values.
     Grid,
-    /// So many points at random.
+    /// So many trials, each a point at random.
     Random { trials: usize, seed: u64 },
     /// The same, of which the best are trained further.
     Asha { trials: usize, seed: u64, budgets: Budgets },
@@ -71,7 +71,7 @@ pub(super) enum Search {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Budgets {
-    /// Of every point.
+    /// Of every trial.
     #[serde(deserialize_with = "env_steps")]
     pub(super) min_env_steps: u64,
     /// Of none more than this.
@@ -106,7 +106,7 @@ impl SweepFile {
         &self.path
     }
 
-    /// The config file that every trial begins with.
+    /// The config file that every run begins with.
     pub(super) fn config(&self) -> PathBuf {
         self.path.parent().unwrap_or(Path::new("")).join(&self.written.config)
     }
@@ -125,7 +125,7 @@ impl SweepFile {
         self.wrong(&self.written.metric, reason)
     }
 
-    /// The seeds that each point is trained with; `None` for the config's own.
+    /// The seeds that each trial is trained with; `None` for the config's own.
     ///
     /// # Errors
     /// There is none, or one comes twice.
@@ -141,14 +141,14 @@ impl SweepFile {
         }
     }
 
-    /// How points are found.
+    /// How trials are found.
     ///
     /// # Errors
     /// A key that the search needs, or that it has no use for.
     pub(super) fn search(&self) -> Result<Search, FileError> {
         let written = &self.written;
         if let (Some(budgets), false) = (&written.asha, written.search == SearchName::Asha) {
-            return Err(self.wrong(budgets, "[asha] is of search = \"asha\": set that, or leave the table out"));
+            return Err(self.wrong(budgets, "[asha] is only for search = \"asha\": set that, or leave the table out"));
         }
         if written.search == SearchName::Grid {
             let unused = written.trials.as_ref().map(Spanned::span).or(written.seed.as_ref().map(Spanned::span));
@@ -159,10 +159,9 @@ impl SweepFile {
             });
         }
         let missing = |reason: &str| FileError::Whole { path: self.path.clone(), reason: reason.to_owned() };
-        let trials =
-            written.trials.as_ref().ok_or_else(|| missing("`trials` is missing: say how many points to try"))?;
+        let trials = written.trials.as_ref().ok_or_else(|| missing("`trials` is missing: say how many to run"))?;
         if *trials.get_ref() == 0 {
-            return Err(self.wrong(trials, "`trials` is 0: try one point at least"));
+            return Err(self.wrong(trials, "`trials` is 0: run one at least"));
         }
         let (trials, seed) = (*trials.get_ref(), written.seed.as_ref().map_or(0, |seed| *seed.get_ref()));
         if written.search == SearchName::Random {
@@ -174,7 +173,7 @@ impl SweepFile {
             .ok_or_else(|| missing("[asha] is missing: it has min_env_steps, max_env_steps and reduction"))?;
         let Budgets { min_env_steps, max_env_steps, reduction } = *budgets.get_ref();
         if reduction < 2 {
-            return Err(self.wrong(budgets, "reduction must be 2 or more: one of so many points is trained further"));
+            return Err(self.wrong(budgets, "reduction must be 2 or more: one of so many trials is trained further"));
         }
         if min_env_steps > max_env_steps {
             return Err(self.wrong(budgets, "min_env_steps is more than max_env_steps"));

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use pronk::RunFolder;
 
-use super::trial::write_whole;
+use super::run::write_whole;
 use crate::unusable;
 
 /// The sweep file that the folder is of.
 const SWEEP: &str = "sweep.toml";
 
-/// The config file that its trials begin with.
+/// The config file that its runs begin with.
 const BASE: &str = "base.toml";
 
 /// The folder of a sweep, which no other process may use until this is dropped.
@@ -25,7 +25,7 @@ impl SweepFolder {
     /// The folder `out`, or a new one in `sweeps`, for a sweep file and its config.
     ///
     /// # Errors
-    /// It holds another sweep or something else, another process uses it, or it cannot be written.
+    /// It holds another sweep or other files, another process uses it, or it cannot be written.
     pub(super) fn open(out: Option<&Path>, sweep: &str, config: &str) -> Result<Self> {
         let path = match out {
             None => RunFolder::create_dated("sweeps")?.path().to_owned(),
@@ -34,31 +34,43 @@ impl SweepFolder {
                 out.to_owned()
             }
         };
+        // Of the folder itself, so that what is refused gets no file.
+        let lock = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => bail!("another `pronk sweep` is at work in {}", path.display()),
+            Err(TryLockError::Error(error)) => return Err(error).context(format!("cannot lock {}", path.display())),
+        }
         let (of_sweep, of_config) = (path.join(SWEEP), path.join(BASE));
         if of_sweep.exists() {
             ensure_same(&of_sweep, sweep, "sweep file")?;
             ensure_same(&of_config, config, "config")?;
         } else {
+            ensure_empty(&path)?;
             // The sweep file comes last: where it is, all is.
-            let mut others = fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            if let Some(Ok(other)) = others.find(|other| other.as_ref().is_ok_and(|other| other.file_name() != BASE)) {
-                let other = other.file_name();
-                return Err(unusable(anyhow!(
-                    "{} holds no sweep but other files ({}): name a new folder",
-                    path.display(),
-                    other.display()
-                )));
-            }
             write_whole(&of_config, config)?;
             write_whole(&of_sweep, sweep)?;
         }
-        let lock = File::open(&of_sweep).with_context(|| format!("cannot open {}", of_sweep.display()))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self { path, _lock: lock }),
-            Err(TryLockError::WouldBlock) => bail!("another `pronk sweep` is at work in {}", path.display()),
-            Err(TryLockError::Error(error)) => Err(error).context(format!("cannot lock {}", of_sweep.display())),
+        Ok(Self { path, _lock: lock })
+    }
+}
+
+/// Refuses a folder with other files than those that a sweep leaves when it is killed while it begins.
+fn ensure_empty(path: &Path) -> Result<()> {
+    let read = || format!("cannot read {}", path.display());
+    for file in fs::read_dir(path).with_context(read)? {
+        let name = file.with_context(read)?.file_name();
+        // A file is written beside its place first.
+        let begun = name.to_str().map(|name| name.strip_suffix(".new").unwrap_or(name));
+        if !begun.is_some_and(|name| [BASE, SWEEP].contains(&name)) {
+            return Err(unusable(anyhow!(
+                "{} is not empty and is not the folder of a sweep: it has {}; name a new folder",
+                path.display(),
+                name.display()
+            )));
         }
     }
+    Ok(())
 }
 
 /// Refuses a folder whose file says something else than `text`; comments do not count.

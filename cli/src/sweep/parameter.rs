@@ -134,7 +134,7 @@ fn range(parameter: &Parameter, written: &toml::Table) -> Result<Range, FileErro
     let (Some((name, value)), 1) = (written.iter().next(), written.len()) else {
         return Err(parameter.wrong(&format!("needs one of {RANGES}")));
     };
-    let needs = |what: &str| parameter.wrong(&format!("needs {what}: {name} = {value} is none"));
+    let needs = |what: &str| parameter.wrong(&format!("needs {what}, not {name} = {value}"));
     match name.as_str() {
         "choice" => choice(parameter, value),
         "uniform" | "log_uniform" => {

@@ -18,19 +18,18 @@ pub(super) struct Plan {
     /// The path in a result.
     pub(super) metric: String,
     pub(super) mode: Mode,
-    pub(super) points: Vec<Planned>,
+    pub(super) trials: Vec<Trial>,
     /// The env-steps that each rung ends at; one that is `None` if the config says where a run ends.
     pub(super) rungs: Vec<Option<u64>>,
-    /// One point of so many is promoted to the next rung.
+    /// One trial of so many is promoted to the next rung.
     pub(super) reduction: usize,
     /// The text of the config file.
     pub(super) config: String,
 }
 
-/// A point of a sweep.
-pub(super) struct Planned {
+/// A trial of a sweep: a point, trained once with each seed.
+pub(super) struct Trial {
     pub(super) point: Point,
-    /// Its seeds.
     pub(super) seeds: Vec<u64>,
     /// All its settings but the seed and the limit of env-steps.
     pub(super) file: RunFile,
@@ -53,11 +52,11 @@ impl Plan {
             }
             Search::Grid | Search::Random { .. } => (vec![None], 1),
         };
-        let n_points = match search {
+        let n_trials = match search {
             Search::Grid => grid_size(&file.parameters)?,
             Search::Random { trials, .. } | Search::Asha { trials, .. } => trials,
         };
-        let n_runs = n_points.saturating_mul(seeds.map_or(1, <[u64]>::len));
+        let n_runs = n_trials.saturating_mul(seeds.map_or(1, <[u64]>::len));
         if n_runs > MOST_RUNS {
             let count = if n_runs == usize::MAX { "more than 10^19".to_owned() } else { n_runs.to_string() };
             return Err(file.whole(format!("these are {count} runs, and a sweep has {MOST_RUNS} at most")).into());
@@ -65,31 +64,31 @@ impl Plan {
         let points = match search {
             Search::Grid => grid(&file.parameters)?,
             Search::Random { seed, .. } | Search::Asha { seed, .. } => {
-                (1..=n_points as u64).map(|trial| random(&file.parameters, seed, trial)).collect()
+                (1..=n_trials as u64).map(|trial| random(&file.parameters, seed, trial)).collect()
             }
         };
         for parameter in &file.parameters {
             match parameter.name().as_str() {
-                "seed" => return Err(parameter.wrong("is no parameter: list `seeds`").into()),
+                "seed" => return Err(parameter.wrong("cannot be varied here: list `seeds` above [parameters]").into()),
                 "stop.env_steps" if rungs[0].is_some() => {
-                    return Err(parameter.wrong("is no parameter of search = \"asha\", which sets it").into());
+                    return Err(parameter.wrong("cannot be varied with search = \"asha\", which sets it").into());
                 }
                 _ => {}
             }
         }
-        let planned = |point: Point| -> Result<Planned> {
+        let trial = |point: Point| -> Result<Trial> {
             let settings = in_order(&point);
             let run = RunFile::parse_all(&config, &text, &settings)?;
             check(file, &run, rungs[0].is_some())?;
             let seeds = seeds.map_or_else(|| vec![run.config.seed], <[u64]>::to_vec);
-            Ok(Planned { point, seeds, file: run })
+            Ok(Trial { point, seeds, file: run })
         };
-        let points = points.into_iter().map(planned).collect::<Result<_>>()?;
-        Ok(Self { metric: file.metric().to_owned(), mode: file.mode(), points, rungs, reduction, config: text })
+        let trials = points.into_iter().map(trial).collect::<Result<_>>()?;
+        Ok(Self { metric: file.metric().to_owned(), mode: file.mode(), trials, rungs, reduction, config: text })
     }
 
     pub(super) fn n_runs(&self) -> usize {
-        self.points.iter().map(|point| point.seeds.len()).sum()
+        self.trials.iter().map(|trial| trial.seeds.len()).sum()
     }
 
     /// The better of two values of the metric has the higher score.

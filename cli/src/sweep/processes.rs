@@ -11,7 +11,10 @@ use pronk::signals::{CtrlC, on_signal};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// The argument of `pronk train` that ends it with its standard input.
+pub(super) const END_WITH_STDIN: &str = "--end-with-stdin";
 
 /// The processes that run, each under an id of the caller, and the signals to this one.
 pub(super) struct Processes {
@@ -27,8 +30,18 @@ struct Process {
     id: usize,
     /// Readable once it has ended.
     end: OwnedFd,
-    /// `None` for one that an earlier process has started.
-    child: Option<Child>,
+    started: By,
+}
+
+/// What has started a process.
+enum By {
+    /// This sweep.
+    This(Child),
+    /// An earlier sweep. It has seen that sweep end, and so ends too; a signal would end it before it has
+    /// saved its run.
+    Earlier,
+    /// A user.
+    Hand,
 }
 
 /// What a wait ends with.
@@ -66,12 +79,12 @@ impl Processes {
     /// The system refused.
     pub(super) fn start(&mut self, id: usize, args: Vec<OsString>, output: File) -> io::Result<u32> {
         let mut command = Command::new(&self.program);
-        command.args(["train", "--quiet", "--end-with-stdin"]).args(args);
+        command.args(["train", "--quiet", END_WITH_STDIN]).args(args);
         command.stdin(Stdio::piped()).stdout(output.try_clone()?).stderr(output).process_group(0);
         let mut child = command.spawn()?;
         let process = child.id();
         match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
-            Ok(end) => self.running.push(Process { id, end, child: Some(child) }),
+            Ok(end) => self.running.push(Process { id, end, started: By::This(child) }),
             Err(error) => {
                 // Nothing else would wait for it.
                 let _ = child.kill();
@@ -82,24 +95,34 @@ impl Processes {
         Ok(process)
     }
 
-    /// Adds a process that an earlier one has started; whether it still runs.
+    /// Adds a process that this sweep has not started, but an earlier one or a user; whether it still
+    /// runs.
     ///
     /// # Errors
     /// The system refused.
-    pub(super) fn adopt(&mut self, id: usize, process: u64) -> io::Result<bool> {
+    pub(super) fn adopt(&mut self, id: usize, process: u64, is_earlier: bool) -> io::Result<bool> {
         let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else { return Ok(false) };
         match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(end) => self.running.push(Process { id, end, child: None }),
+            Ok(end) => {
+                let started = if is_earlier { By::Earlier } else { By::Hand };
+                self.running.push(Process { id, end, started });
+            }
             Err(Errno::SRCH) => return Ok(false),
             Err(error) => return Err(error.into()),
         }
         Ok(true)
     }
 
-    /// Asks each to end, which it does once it has saved its run. Those that an earlier process has started
-    /// do so already, because that has ended.
+    /// Asks each to end, which it does once it has saved its run.
     pub(super) fn terminate(&mut self) {
-        self.running.iter_mut().filter_map(|process| process.child.as_mut()).for_each(|child| drop(child.stdin.take()));
+        for Process { end, started, .. } in &mut self.running {
+            match started {
+                By::This(child) => drop(child.stdin.take()),
+                By::Earlier => {}
+                // It fails only for one that has ended.
+                By::Hand => drop(pidfd_send_signal(end, Signal::TERM)),
+            }
+        }
     }
 
     /// Waits until a process ends, or for the first signal.
@@ -122,8 +145,8 @@ impl Processes {
             match ends.iter().position(|end| !end.revents().is_empty()) {
                 None => {}
                 Some(at) if at < self.running.len() => {
-                    let Process { id, child, .. } = self.running.remove(at);
-                    let status = child.map(|mut child| child.wait()).transpose()?;
+                    let Process { id, started, .. } = self.running.remove(at);
+                    let status = if let By::This(mut child) = started { Some(child.wait()?) } else { None };
                     return Ok(Event::Ended { id, status });
                 }
                 Some(_) => {

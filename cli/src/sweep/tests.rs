@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::file::SweepFile;
 use super::parameter::Parameter;
 use super::points::{Point, grid, random};
-use super::trial::{State, Trial};
+use super::run::{Run, State};
 
 fn parameters(text: &str) -> Vec<Parameter> {
     let text = format!("config = \"x.toml\"\n[parameters]\n{text}");
@@ -52,16 +52,16 @@ fn random_points_fill_their_ranges_and_no_more() {
     }
 }
 
-/// A trial whose folder has this outcome and these results.
-fn trial(outcome: Value, results: &[Value]) -> (tempfile::TempDir, Trial) {
+/// A run whose folder has this outcome and these results.
+fn run(outcome: Value, results: &[Value]) -> (tempfile::TempDir, Run) {
     let sweep = tempfile::tempdir().unwrap();
-    let trial = Trial::new(sweep.path(), 3, 1);
-    fs::create_dir(&trial.folder).unwrap();
+    let run = Run::new(sweep.path(), 3, 1);
+    fs::create_dir(&run.folder).unwrap();
     let info = json!({ "outcome": outcome, "machine": pronk::machine(), "process": 0, "process_began": 1 });
-    fs::write(trial.folder.join("run.json"), info.to_string()).unwrap();
+    fs::write(run.folder.join("run.json"), info.to_string()).unwrap();
     let lines: Vec<String> = results.iter().map(|result| format!("{result}\n")).collect();
-    fs::write(trial.folder.join("results.jsonl"), lines.concat()).unwrap();
-    (sweep, trial)
+    fs::write(run.folder.join("results.jsonl"), lines.concat()).unwrap();
+    (sweep, run)
 }
 
 fn result(env_steps: u64, value: impl Into<Value>) -> Value {
@@ -69,7 +69,7 @@ fn result(env_steps: u64, value: impl Into<Value>) -> Value {
 }
 
 #[test]
-fn what_has_become_of_a_trial_is_read_from_its_folder() {
+fn what_has_become_of_a_run_is_read_from_its_folder() {
     let results = [result(50, Value::Null), result(100, 1.0), result(190, 2.0), result(210, Value::Null)];
     let ended = |reason: &str| json!({ "reason": reason, "failure": null });
     let failed = json!({ "reason": null, "failure": "it broke" });
@@ -93,21 +93,24 @@ fn what_has_become_of_a_trial_is_read_from_its_folder() {
         (Value::Null, &[None], State::Waiting, &none),
     ];
     for (outcome, rungs, state, values) in cases {
-        let (_sweep, mut trial) = trial(outcome.clone(), &results);
-        trial.look("a.b", rungs).unwrap();
-        assert_eq!((&trial.state, &trial.values), (state, *values), "{outcome} {rungs:?}");
-        assert_eq!((trial.env_steps, trial.secs), (210, 1.5));
+        let (_sweep, mut run) = run(outcome.clone(), &results);
+        run.look("a.b", rungs).unwrap();
+        assert_eq!((&run.state, &run.values), (state, *values), "{outcome} {rungs:?}");
+        assert_eq!((run.env_steps, run.secs), (210, 1.5));
     }
-    let (_sweep, mut trial) = trial(ended("env_steps"), &results);
-    trial.look("a.c", &[None]).unwrap();
-    assert!(matches!(&trial.state, State::Failed(why) if why.contains("`a.c`")), "{:?}", trial.state);
+    let (_sweep, mut run) = run(ended("env_steps"), &results);
+    run.look("a.c", &[None]).unwrap();
+    assert!(matches!(&run.state, State::Failed(why) if why.contains("`a.c`")), "{:?}", run.state);
 }
 
 #[test]
-fn a_trial_of_another_machine_is_not_waited_for() {
-    let (_sweep, mut trial) = trial(Value::Null, &[]);
+fn a_run_of_another_host_is_told_apart_and_taken_over() {
+    let (_sweep, mut run) = run(Value::Null, &[]);
     let info = json!({ "outcome": null, "machine": { "host": "elsewhere" }, "process": 1, "process_began": 1 });
-    fs::write(trial.folder.join("run.json"), info.to_string()).unwrap();
-    let error = trial.look("a", &[None]).unwrap_err().to_string();
-    assert!(error.contains("elsewhere") && error.contains("run.json"), "{error}");
+    fs::write(run.folder.join("run.json"), info.to_string()).unwrap();
+    run.look("a", &[None]).unwrap();
+    assert_eq!(run.state, State::Elsewhere { host: "elsewhere".to_owned() });
+    run.take_over().unwrap();
+    run.look("a", &[None]).unwrap();
+    assert_eq!(run.state, State::Waiting);
 }

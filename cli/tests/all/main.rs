@@ -1,6 +1,9 @@
 //! The program as a user meets it: its commands, what they print, and their exit statuses.
 #![allow(clippy::unwrap_used)]
 
+mod compare;
+mod evaluate;
+mod export;
 mod sweep;
 mod watch;
 
@@ -244,10 +247,10 @@ fn every_printed_config_is_read_and_names_its_environment() {
         assert_eq!(status, 0, "{env}: {errors}");
         assert!(text.contains(&format!("env = \"{env}\"")) && text.starts_with('#'), "{text}");
         fs::write(folder.join("config.toml"), text).unwrap();
-        // All settings are read and checked before the limit is refused.
-        let (status, _, errors) = pronk(folder, &["train", "config.toml", "--set", "stop.nothing=1"]);
-        assert_eq!(status, 2);
-        assert!(errors.contains("--set stop.nothing=1: unknown key"), "{env}: {errors}");
+        // The environment is refused after all settings have been read and checked.
+        let (status, _, errors) = pronk(folder, &["train", "config.toml", "--set", "env=nothing"]);
+        assert_eq!(status, 2, "{env}: {errors}");
+        assert!(errors.contains("nothing") && errors.contains("pronk envs"), "{env}: {errors}");
     }
 }
 

@@ -1,17 +1,17 @@
 //! `pronk sweep`.
 
+mod interrupted;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::{json, pronk};
 
 /// CartPole without worker threads: the same seed is the same run, however busy the machine is.
-const CONFIG: &str = r#"
+pub(super) const CONFIG: &str = r#"
 env = "CartPole-v1"
 stop.env_steps = 2_000
 workers = { num_rollout_workers = 0, num_envs_per_worker = 8, rollout_fragment_length = 20 }
@@ -180,19 +180,22 @@ fn asha_trains_the_best_further() {
         let (env_steps, value) = *results.last().unwrap();
         assert!((1000 << rung..2000 << rung).contains(&env_steps), "{trial:?} at rung {rung}: {env_steps}");
         let shown = trials.iter().find(|shown| shown["trial"] == number).unwrap();
-        let budget = results.iter().find(|(env_steps, _)| *env_steps >= 1000 << rung).unwrap();
-        assert_eq!((shown["value"].as_f64(), Some(value)), (budget.1, Some(value)));
+        // Of the result that ended the rung, which is the last one.
+        assert_eq!((shown["rung"].as_u64(), shown["value"].as_f64()), (Some(rung as u64), value), "{shown}");
         let is_resumed = fs::read_to_string(trial.join("run.json")).unwrap().contains("--resume");
         assert_eq!(is_resumed, rung > 0, "{trial:?} goes on from its checkpoint");
         at_first.push((results.iter().find(|(env_steps, _)| *env_steps >= 1000).unwrap().1.unwrap(), rung));
         rungs[..=rung].iter_mut().for_each(|n| *n += 1);
     }
+    let shown: Vec<_> = trials.iter().map(|trial| (trial["rung"].as_u64(), trial["value"].as_f64())).collect();
+    assert!(shown.is_sorted_by(|a, b| a >= b), "the highest rung first, and the best of each: {shown:?}");
     assert!(rungs[0] == 8 && rungs[1] >= 4 && rungs[2] >= 2, "{rungs:?}");
     at_first.sort_by(|a, b| b.0.total_cmp(&a.0));
     assert!(at_first[..4].iter().all(|(_, rung)| *rung > 0), "the upper half goes on: {at_first:?}");
 
     let before = of_trials(&out, "run.json");
-    assert_eq!(pronk(folder.path(), &["sweep", "sweep.toml", "--out", "out", "--quiet"]).0, 0);
+    let (status, table, _) = pronk(folder.path(), &["sweep", "sweep.toml", "--out", "out", "--quiet"]);
+    assert!(status == 0 && table.lines().nth(1).unwrap().contains(" RUNG "), "{table}");
     assert_eq!(of_trials(&out, "run.json"), before);
 }
 
@@ -222,128 +225,6 @@ fn a_trial_that_reaches_its_target_is_promoted_without_another_process() {
         assert_eq!(info["outcome"]["reason"], "return_reached");
         assert!(info["command"].as_array().unwrap().iter().all(|arg| arg != "--resume"), "{info}");
     }
-}
-
-/// Four runs, each long enough to be interrupted.
-const LONG: &str = "seeds = [1, 2, 3, 4]\n[parameters]\nstop.env_steps = [60_000]\nalgorithm = [\"impala\"]";
-
-fn start(folder: &Path) -> Child {
-    let args = ["sweep", "sweep.toml", "--out", "out", "--jobs", "1"];
-    let output = || fs::File::options().create(true).append(true).open(folder.join("errors.txt")).unwrap();
-    Command::new(env!("CARGO_BIN_EXE_pronk"))
-        .args(args)
-        .current_dir(folder)
-        .stdout(Stdio::null())
-        .stderr(output())
-        .spawn()
-        .unwrap()
-}
-
-/// The number of the process that `run.json` names.
-fn process(info: &str) -> String {
-    serde_json::from_str::<Value>(info).unwrap()["process"].to_string()
-}
-
-fn kill(signal: &str, processes: &[String]) {
-    assert!(Command::new("kill").args(["-s", signal]).args(processes).status().unwrap().success());
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
-}
-
-#[test]
-fn a_sweep_that_was_killed_goes_on_where_it_was() {
-    let folder = folder(LONG);
-    let (folder, out) = (folder.path(), folder.path().join("out"));
-    let mut child = start(folder);
-    wait_until("the first trial has ended and another has begun", || {
-        ended(&out).len() == 1 && of_trials(&out, "results.jsonl").len() == 2
-    });
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let before = of_trials(&out, "run.json");
-    let (status, line, errors) = pronk(folder, &["sweep", "sweep.toml", "--out", "out", "--json"]);
-    assert_eq!(status, 0, "{errors}{line}");
-    let after = of_trials(&out, "run.json");
-    assert_eq!(after["trial-0001-s1"], before["trial-0001-s1"], "what has ended is not run again");
-    assert_eq!(ended(&out).len(), 4);
-    for seed in 1..=4 {
-        assert!(results(&out.join(format!("trial-0001-s{seed}"))).last().unwrap().0 >= 60_000);
-    }
-}
-
-#[test]
-fn the_processes_of_a_killed_sweep_end_and_save_themselves() {
-    let folder = folder(&LONG.replace("60_000", "1_000_000_000"));
-    let out = folder.path().join("out");
-    let mut child = start(folder.path());
-    wait_until("a trial has trained", || {
-        of_trials(&out, "results.jsonl").values().any(|text| text.lines().count() > 3)
-    });
-    child.kill().unwrap();
-    child.wait().unwrap();
-    wait_until("the trial has saved itself", || {
-        read_json(&out.join("trial-0001-s1/run.json"))["outcome"]["reason"] == "terminated"
-    });
-    assert!(out.join("trial-0001-s1/checkpoints/manifest.json").exists());
-}
-
-#[test]
-fn signals_let_trials_save_themselves_and_the_sweep_goes_on_later() {
-    for (signal, status) in [("INT", 130), ("TERM", 143)] {
-        let folder = folder(LONG);
-        let (folder, out) = (folder.path(), folder.path().join("out"));
-        let mut child = start(folder);
-        wait_until("a trial has trained", || {
-            of_trials(&out, "results.jsonl").values().any(|text| text.lines().count() > 3)
-        });
-        let (again, _, errors) = pronk(folder, &["sweep", "sweep.toml", "--out", "out"]);
-        assert!(again == 1 && errors.contains("another `pronk sweep` is at work in out"), "{errors}");
-        // Some schedulers signal the processes of the trials too.
-        let all = of_trials(&out, "run.json").into_values().map(|info| process(&info)).filter(|_| signal == "TERM");
-        kill(signal, &[vec![child.id().to_string()], all.collect()].concat());
-        assert_eq!(child.wait().unwrap().code(), Some(status));
-        let errors = fs::read_to_string(folder.join("errors.txt")).unwrap();
-        assert!(errors.contains("`pronk sweep sweep.toml --out out` goes on"), "{errors}");
-        let states = of_trials(&out, "run.json");
-        assert!(states.values().all(|info| !info.contains("\"outcome\": null")), "all have saved: {states:?}");
-        assert!(ended(&out).len() < 4, "it was interrupted");
-
-        let (status, line, errors) = pronk(folder, &["sweep", "sweep.toml", "--out", "out", "--json"]);
-        assert_eq!((status, ended(&out).len()), (0, 4), "{errors}{line}");
-        (1..=4).for_each(|seed| assert!(results(&out.join(format!("trial-0001-s{seed}"))).len() > 3));
-    }
-}
-
-#[test]
-fn a_trial_that_still_runs_is_waited_for_and_not_started_again() {
-    let folder = folder("[parameters]\nstop.env_steps = [60_000]");
-    let (folder, out) = (folder.path(), folder.path().join("out"));
-    let trial = out.join("trial-0001-s0");
-    fs::create_dir_all(&trial).unwrap();
-    fs::copy(folder.join("sweep.toml"), out.join("sweep.toml")).unwrap();
-    fs::copy(folder.join("config.toml"), out.join("base.toml")).unwrap();
-    let described = r#"{"parameters": {"stop.env_steps": 60000}, "seed": 0, "trial": 1, "rung": 0}"#;
-    fs::write(trial.join("trial.json"), described).unwrap();
-    let args = ["train", "config.toml", "--set", "stop.env_steps=60000", "--out", "out/trial-0001-s0", "--quiet"];
-    let mut train = Command::new(env!("CARGO_BIN_EXE_pronk"));
-    let mut train = train.args(args).current_dir(folder).stdout(Stdio::null()).spawn().unwrap();
-    wait_until("it has begun", || trial.join("run.json").exists());
-    let id = train.id().to_string();
-    kill("STOP", std::slice::from_ref(&id));
-    let mut sweep = start(folder);
-    let errors = || fs::read_to_string(folder.join("errors.txt")).unwrap_or_default();
-    wait_until("the sweep has seen it", || errors().contains("1 trial, 1 run"));
-    kill("CONT", std::slice::from_ref(&id));
-    // A child of this test would otherwise stay in the table of processes.
-    assert!(train.wait().unwrap().success() && sweep.wait().unwrap().success(), "{}", errors());
-    assert_eq!(process(&fs::read_to_string(trial.join("run.json")).unwrap()), id);
-    assert!(errors().contains("trial-0001-s0"), "{}", errors());
 }
 
 #[test]
@@ -392,12 +273,16 @@ fn what_a_sweep_cannot_be_is_refused_before_the_first_process() {
         ("[parameters]\n\"learner.lr\" = { log_uniform = [0, 0.1] }", &["sweep.toml:3:1:", "above 0"]),
         ("[parameters]\n\"learner.lr\" = { int_uniform = [1, 2.5] }", &["sweep.toml:3:1:", "two whole numbers"]),
         ("[parameters]\n\"learner.lr\" = { choice = 1 }", &["sweep.toml:3:1:", "needs a list of values"]),
-        ("[parameters]\n\"seed\" = [1]", &["sweep.toml:3:1: `seed` is no parameter"]),
+        ("[parameters]\n\"seed\" = [1]", &["sweep.toml:3:1: `seed` cannot be varied"]),
         ("[parameters]\nlr = [1]\n\"learner.lr\" = [2]", &["sweep.toml:3:1: `lr` has no effect"]),
         ("[parameters]\nalgorithm.ppo.clip_param = [0.1]\nalgorithm = [\"impala\"]", &["sweep.toml:4:1:"]),
         (
             "[parameters]\n\"algorithm.ppo.clip_param\" = [0.1]\nalgorithm = [\"impala\"]",
             &["sweep.toml:3:1: `algorithm.ppo.clip_param` has no effect"],
+        ),
+        (
+            "[parameters]\n\"learner.lr_schedule\" = [[[0, 0.1], [9, 0]]]\n\"learner.lr\" = [0.1]",
+            &["sweep.toml:4:1: `learner.lr` has no effect beside `learner.lr_schedule` (sweep.toml:3:1)"],
         ),
         ("[parameters]\nlog.prometheus = [\"127.0.0.1:0\"]", &["log.prometheus"]),
         ("[parameters]\nenv = [\"CartPole\"]", &["did you mean `CartPole-v1`?"]),
@@ -412,13 +297,16 @@ fn what_a_sweep_cannot_be_is_refused_before_the_first_process() {
         (&format!("search = \"random\"\ntrials = 0\n{lr}"), &["sweep.toml:3:10: `trials` is 0"]),
         (&format!("search = \"random\"\ntrials = 10001\n{lr}"), &["these are 10001 runs"]),
         (&format!("search = \"asha\"\ntrials = 4\n{lr}"), &["[asha] is missing"]),
-        (&format!("asha = {{ min_env_steps = 1, max_env_steps = 2, reduction = 2 }}\n{lr}"), &["[asha] is of search"]),
+        (
+            &format!("asha = {{ min_env_steps = 1, max_env_steps = 2, reduction = 2 }}\n{lr}"),
+            &["[asha] is only for search"],
+        ),
         (&format!("{asha}10\nreduction = 2\n{lr}"), &["min_env_steps is more than max_env_steps"]),
         (&format!("{asha}1000\nreduction = 1\n{lr}"), &["reduction must be 2 or more"]),
         (&format!("{asha}\"many\"\nreduction = 2\n{lr}"), &["sweep.toml:6:17:", "number of env-steps, such as"]),
         (
             &format!("{asha}1000\nreduction = 2\n[parameters]\nstop.env_steps = [1]"),
-            &["`stop.env_steps` is no parameter"],
+            &["`stop.env_steps` cannot be varied"],
         ),
         (&format!("metric = \"evaluation.episode_reward_mean\"\n{lr}"), &["sweep.toml:2:10:", "evaluation.every"]),
         ("[parameters]\nlearner.lr = [0.1\n", &["sweep.toml:"]),
@@ -440,13 +328,22 @@ fn what_a_sweep_cannot_be_is_refused_before_the_first_process() {
     write_sweep(folder, lr);
     refused(&["sweep.toml", "--jobs", "0"], &["--jobs"], "no jobs");
     refused(&["nowhere.toml"], &["cannot read nowhere.toml"], "no file");
-    refused(&["sweep.toml", "--out", "other"], &["other holds no sweep but other files (notes.txt)"], "other files");
+    refused(
+        &["sweep.toml", "--out", "other"],
+        &["other is not empty and is not the folder of a sweep", "notes.txt"],
+        "other files",
+    );
     for (config, expected) in [("none.toml", "cannot read none.toml"), ("endless.toml", "would never end")] {
         fs::write(folder.join("sweep.toml"), format!("config = \"{config}\"\n{lr}")).unwrap();
         refused(&["sweep.toml"], &[expected], config);
     }
     assert!(!folder.join("out").exists() && !folder.join("sweeps").exists(), "what is refused makes no folder");
 
+    // A sweep that was killed while it began.
+    fs::create_dir(folder.join("out")).unwrap();
+    for file in ["base.toml", "sweep.toml.new"] {
+        fs::write(folder.join("out").join(file), "half").unwrap();
+    }
     write_sweep(folder, lr);
     assert_eq!(pronk(folder, &["sweep", "sweep.toml", "--out", "out", "--quiet"]).0, 0);
     write_sweep(folder, &format!("# another comment is no other sweep\n{lr}"));

@@ -14,30 +14,30 @@ fn rungs_grow_by_the_reduction_up_to_the_largest() {
 
 #[test]
 fn nothing_is_promoted_before_enough_points_have_completed_a_rung() {
-    let mut points = vec![standing(0, &[3.0]), standing(0, &[1.0]), standing(0, &[2.0])];
-    assert_eq!(promotable(&points, 3, 4), None);
-    points.push(standing(0, &[]));
-    assert_eq!(promotable(&points, 3, 4), None, "the fourth has not completed it yet");
-    points[3].scores.push(Some(0.0));
-    assert_eq!(promotable(&points, 3, 4), Some(0));
+    let mut trials = vec![standing(0, &[3.0]), standing(0, &[1.0]), standing(0, &[2.0])];
+    assert_eq!(promotable(&trials, 3, 4), None);
+    trials.push(standing(0, &[]));
+    assert_eq!(promotable(&trials, 3, 4), None, "the fourth has not completed it yet");
+    trials[3].scores.push(Some(0.0));
+    assert_eq!(promotable(&trials, 3, 4), Some(0));
 }
 
 #[test]
 fn the_best_that_is_not_promoted_comes_first_and_each_once() {
-    let mut points: Vec<_> = [5.0, 8.0, 7.0, 1.0].iter().map(|&score| standing(0, &[score])).collect();
-    assert_eq!(promotable(&points, 2, 2), Some(1));
-    points[1].rung = 1;
-    assert_eq!(promotable(&points, 2, 2), Some(2));
-    points[2].rung = 1;
-    assert_eq!(promotable(&points, 2, 2), None, "the others are not in the upper half");
+    let mut trials: Vec<_> = [5.0, 8.0, 7.0, 1.0].iter().map(|&score| standing(0, &[score])).collect();
+    assert_eq!(promotable(&trials, 2, 2), Some(1));
+    trials[1].rung = 1;
+    assert_eq!(promotable(&trials, 2, 2), Some(2));
+    trials[2].rung = 1;
+    assert_eq!(promotable(&trials, 2, 2), None, "the others are not in the upper half");
     // One that comes later may push one that was promoted out of the upper half.
-    points.extend([standing(0, &[9.0]), standing(0, &[6.0])]);
-    assert_eq!(promotable(&points, 2, 2), Some(4));
+    trials.extend([standing(0, &[9.0]), standing(0, &[6.0])]);
+    assert_eq!(promotable(&trials, 2, 2), Some(4));
 }
 
 #[test]
 fn higher_rungs_come_first_and_the_top_one_is_the_end() {
-    let mut points = vec![
+    let mut trials = vec![
         standing(1, &[9.0, 10.0]),
         standing(1, &[8.0, 20.0]),
         standing(0, &[7.0]),
@@ -45,18 +45,18 @@ fn higher_rungs_come_first_and_the_top_one_is_the_end() {
         standing(0, &[5.0]),
         standing(0, &[4.0]),
     ];
-    assert_eq!(promotable(&points, 3, 2), Some(1), "the better at rung 1, not the third at rung 0");
-    points[1].rung = 2;
-    points[1].scores.push(Some(30.0));
-    assert_eq!(promotable(&points, 3, 2), Some(2));
-    points[2].rung = 1;
-    assert_eq!(promotable(&points, 3, 2), None);
-    assert_eq!(promotable(&points, 1, 2), None, "with one rung nothing is promoted");
+    assert_eq!(promotable(&trials, 3, 2), Some(1), "the better at rung 1, not the third at rung 0");
+    trials[1].rung = 2;
+    trials[1].scores.push(Some(30.0));
+    assert_eq!(promotable(&trials, 3, 2), Some(2));
+    trials[2].rung = 1;
+    assert_eq!(promotable(&trials, 3, 2), None);
+    assert_eq!(promotable(&trials, 1, 2), None, "with one rung nothing is promoted");
 }
 
 #[test]
 fn a_point_without_a_score_is_not_compared_and_of_equal_ones_the_first_is_promoted() {
     let none = Standing { rung: 0, scores: vec![None] };
-    let points = [none.clone(), standing(0, &[-1.0]), none, standing(0, &[-1.0])];
-    assert_eq!(promotable(&points, 2, 2), Some(1));
+    let trials = [none.clone(), standing(0, &[-1.0]), none, standing(0, &[-1.0])];
+    assert_eq!(promotable(&trials, 2, 2), Some(1));
 }

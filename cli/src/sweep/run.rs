@@ -1,29 +1,30 @@
-//! [`Trial`]: a run of a sweep, as its folder says.
+//! [`Run`]: a run of a sweep, as its folder says.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use pronk::{RunInfo, RunState, StopReason, machine};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::processes::END_WITH_STDIN;
 use crate::run_dir::{CHECKPOINTS, CONFIG, RunDir};
 use crate::run_file::RunFile;
 
-/// The file that says what a trial is.
+/// The file that says which trial a run is of.
 const TRIAL: &str = "trial.json";
 
-/// What the process of a trial prints.
+/// What the process of a run prints.
 const OUTPUT: &str = "output.txt";
 
 /// A run of a sweep.
 #[derive(Debug)]
-pub(super) struct Trial {
+pub(super) struct Run {
     pub(super) folder: PathBuf,
-    /// The number of its point, from 1.
+    /// The number of its trial, from 1.
     pub(super) number: usize,
     pub(super) seed: u64,
     pub(super) state: State,
@@ -33,13 +34,15 @@ pub(super) struct Trial {
     pub(super) secs: f64,
 }
 
-/// What has become of a trial.
+/// What has become of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// It has never been started, is to go on to its next rung, or its process was killed.
     Waiting,
-    /// This process works at it.
+    /// This process of this host trains it.
     Running { process: u64 },
+    /// A process of this other host trains it, or did not say how it ended.
+    Elsewhere { host: String },
     /// It has completed its rung.
     Ended,
     /// Why it failed.
@@ -55,8 +58,8 @@ struct Described {
     rung: usize,
 }
 
-impl Trial {
-    /// The trial in the folder `sweep` that has this number and seed.
+impl Run {
+    /// The run in the folder `sweep` that has this number and seed.
     pub(super) fn new(sweep: &Path, number: usize, seed: u64) -> Self {
         let folder = sweep.join(format!("trial-{number:04}-s{seed}"));
         Self { folder, number, seed, state: State::Waiting, values: Vec::new(), env_steps: 0, secs: 0.0 }
@@ -114,7 +117,7 @@ impl Trial {
     /// Reads what has become of it, where the last one of `rungs` is its own.
     ///
     /// # Errors
-    /// Its results cannot be read, or it runs on another machine.
+    /// Its results cannot be read.
     pub(super) fn look(&mut self, metric: &str, rungs: &[Option<u64>]) -> Result<()> {
         self.state = State::Waiting;
         self.values.clear();
@@ -128,7 +131,7 @@ impl Trial {
         let has_metric = self.read_results(metric, rungs, is_over)?;
         self.state = match failure {
             Some(failure) => State::Failed(failure.to_owned()),
-            None if RunState::of(&self.folder) == RunState::Running => State::Running { process: self.process(&info)? },
+            None if RunState::of(&self.folder) == RunState::Running => running(&info),
             // One that is to go on to its next rung has ended before.
             None if !has_ended || self.values.len() < rungs.len() => State::Waiting,
             None if !has_metric => State::Failed(format!(
@@ -185,16 +188,29 @@ impl Trial {
         Ok(has_metric)
     }
 
-    /// The number of its process, if it is one of this machine.
-    fn process(&self, info: &Value) -> Result<u64> {
-        if info["machine"]["host"] != machine()["host"] {
-            let (folder, host) = (self.folder.display(), &info["machine"]["host"]);
-            bail!(
-                "{folder} runs on another machine, {host}, or has not said how it ended there: end it, or, if it has \
-                 ended, remove its run.json, and it goes on from its checkpoint"
-            );
-        }
-        Ok(info["process"].as_u64().unwrap_or_default())
+    /// Whether a sweep has started its process, which ends when that sweep does.
+    pub(super) fn ends_with_its_sweep(&self) -> bool {
+        let info = RunInfo::read(&self.folder).unwrap_or_default();
+        info["command"].as_array().is_some_and(|args| args.iter().any(|arg| arg == END_WITH_STDIN))
+    }
+
+    /// Leaves what another host began to this one: without `run.json` it goes on from its checkpoint.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub(super) fn take_over(&self) -> Result<()> {
+        let path = self.folder.join("run.json");
+        fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))
+    }
+}
+
+/// Where the process is that `run.json` names.
+fn running(info: &Value) -> State {
+    let host = &info["machine"]["host"];
+    if *host == machine()["host"] {
+        State::Running { process: info["process"].as_u64().unwrap_or_default() }
+    } else {
+        State::Elsewhere { host: host.as_str().unwrap_or("an unknown host").to_owned() }
     }
 }
 
