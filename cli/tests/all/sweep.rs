@@ -110,7 +110,7 @@ fn a_grid_runs_each_combination_with_each_seed_and_nothing_again() {
     let before = of_trials(&folder.join("out"), "run.json");
     let (status, table, errors) = pronk(folder, &args);
     assert_eq!(status, 0, "{errors}");
-    assert_eq!(of_trials(&folder.join("out"), "run.json"), before, "a trial that has ended is not run again");
+    assert_eq!(of_trials(&folder.join("out"), "run.json"), before, "a run that has ended is not started again");
     assert!(!errors.contains("trial-0001"), "{errors}");
     let heads = table.lines().nth(1).unwrap();
     for head in ["TRIAL", "LEARNER.LR", "MODEL.FCNET_HIDDENS", "ENV-STEPS", "MEAN", "MEDIAN", "LOWEST", "STATE"] {
@@ -122,7 +122,7 @@ fn a_grid_runs_each_combination_with_each_seed_and_nothing_again() {
 }
 
 #[test]
-fn without_out_a_sweep_has_a_folder_of_its_own_and_shows_each_trial() {
+fn without_out_a_sweep_has_a_folder_of_its_own_and_shows_each_run() {
     let folder = folder("[parameters]\nlearner.lr = [0.01]");
     let (status, table, errors) = pronk(folder.path(), &["sweep", "sweep.toml"]);
     assert_eq!(status, 0, "{errors}");
@@ -211,7 +211,7 @@ fn with_the_mode_min_the_lowest_value_is_the_best() {
 }
 
 #[test]
-fn a_trial_that_reaches_its_target_is_promoted_without_another_process() {
+fn a_run_that_reaches_its_target_is_promoted_without_another_process() {
     let folder = folder(
         "search = \"asha\"\ntrials = 2\nasha = { min_env_steps = 4000, max_env_steps = 16000, reduction = 2 }\n\
          [parameters]\nstop.episode_return_mean = [5]",
@@ -228,7 +228,7 @@ fn a_trial_that_reaches_its_target_is_promoted_without_another_process() {
 }
 
 #[test]
-fn a_trial_that_fails_does_not_end_the_sweep_and_is_named() {
+fn a_run_that_fails_does_not_end_the_sweep_and_is_named() {
     // There is no such device.
     let folder = folder("[parameters]\nlearner.devices = [[\"cuda:0\"], [\"cpu\"]]");
     let (status, table, errors) = pronk(folder.path(), &["sweep", "sweep.toml", "--out", "out"]);

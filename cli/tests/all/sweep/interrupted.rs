@@ -47,7 +47,7 @@ fn a_sweep_that_was_killed_goes_on_where_it_was() {
     let folder = folder(LONG);
     let (folder, out) = (folder.path(), folder.path().join("out"));
     let mut child = start(folder);
-    wait_until("the first trial has ended and another has begun", || {
+    wait_until("the first run has ended and another has begun", || {
         ended(&out).len() == 1 && of_trials(&out, "results.jsonl").len() == 2
     });
     child.kill().unwrap();
@@ -68,29 +68,27 @@ fn the_processes_of_a_killed_sweep_end_and_save_themselves() {
     let folder = folder(&LONG.replace("60_000", "1_000_000_000"));
     let out = folder.path().join("out");
     let mut child = start(folder.path());
-    wait_until("a trial has trained", || {
-        of_trials(&out, "results.jsonl").values().any(|text| text.lines().count() > 3)
-    });
+    wait_until("a run has trained", || of_trials(&out, "results.jsonl").values().any(|text| text.lines().count() > 3));
     child.kill().unwrap();
     child.wait().unwrap();
-    wait_until("the trial has saved itself", || {
+    wait_until("the run has saved itself", || {
         read_json(&out.join("trial-0001-s1/run.json"))["outcome"]["reason"] == "terminated"
     });
     assert!(out.join("trial-0001-s1/checkpoints/manifest.json").exists());
 }
 
 #[test]
-fn signals_let_trials_save_themselves_and_the_sweep_goes_on_later() {
+fn signals_let_runs_save_themselves_and_the_sweep_goes_on_later() {
     for (signal, status) in [("INT", 130), ("TERM", 143)] {
         let folder = folder(LONG);
         let (folder, out) = (folder.path(), folder.path().join("out"));
         let mut child = start(folder);
-        wait_until("a trial has trained", || {
+        wait_until("a run has trained", || {
             of_trials(&out, "results.jsonl").values().any(|text| text.lines().count() > 3)
         });
         let (again, _, errors) = pronk(folder, &["sweep", "sweep.toml", "--out", "out"]);
         assert!(again == 1 && errors.contains("another `pronk sweep` is at work in out"), "{errors}");
-        // Some schedulers signal the processes of the trials too.
+        // Some schedulers signal the processes of the runs too.
         let all = of_trials(&out, "run.json").into_values().map(|info| process(&info)).filter(|_| signal == "TERM");
         kill(signal, &[vec![child.id().to_string()], all.collect()].concat());
         assert_eq!(child.wait().unwrap().code(), Some(status));
@@ -106,7 +104,7 @@ fn signals_let_trials_save_themselves_and_the_sweep_goes_on_later() {
     }
 }
 
-/// A sweep of one trial, which is begun by hand, and not by the sweep; its process has begun.
+/// A sweep of one run, which has been begun by hand.
 fn by_hand(env_steps: u64) -> (tempfile::TempDir, Child) {
     let folder = folder(&format!("[parameters]\nstop.env_steps = [{env_steps}]"));
     let out = folder.path().join("out");
@@ -126,7 +124,7 @@ fn by_hand(env_steps: u64) -> (tempfile::TempDir, Child) {
 }
 
 #[test]
-fn a_trial_that_still_runs_is_waited_for_and_not_started_again() {
+fn a_run_that_still_goes_on_is_waited_for_and_not_started_again() {
     let (folder, mut train) = by_hand(60_000);
     let folder = folder.path();
     let id = train.id().to_string();
@@ -143,7 +141,7 @@ fn a_trial_that_still_runs_is_waited_for_and_not_started_again() {
 }
 
 #[test]
-fn a_signal_to_the_sweep_ends_a_trial_that_was_begun_by_hand() {
+fn a_signal_to_the_sweep_ends_a_run_that_was_begun_by_hand() {
     let (folder, mut train) = by_hand(1_000_000_000);
     let folder = folder.path();
     wait_until("it listens to signals", || {
