@@ -151,6 +151,7 @@ fn a_signal_to_the_sweep_ends_a_run_that_was_begun_by_hand() {
     let errors = || fs::read_to_string(folder.join("errors.txt")).unwrap_or_default();
     wait_until("the sweep has seen it", || errors().contains("waiting for what runs already"));
     kill("TERM", &[sweep.id().to_string()]);
+    wait_until("the run has ended", || train.try_wait().unwrap().is_some());
     assert_eq!((train.wait().unwrap().code(), sweep.wait().unwrap().code()), (Some(143), Some(143)), "{}", errors());
     let info = read_json(&folder.join("out/trial-0001-s0/run.json"));
     assert_eq!(info["outcome"]["reason"], "terminated");
