@@ -14,6 +14,9 @@ use crate::figures::Figures;
 use crate::summary::Summary;
 use crate::videos::Video;
 
+/// The maximal number of problems in the list.
+const MAX_PROBLEMS: usize = 20;
+
 /// What is known of all runs, each with a version that grows with every change.
 ///
 /// The lock is held for copies of pointers, and by a trainer while it adds a result: no answer is written
@@ -244,11 +247,23 @@ impl Edit<'_> {
         }
     }
 
-    pub(crate) fn put_problems(&mut self, problems: Vec<String>) {
+    /// The problems of a search, of which the first [`MAX_PROBLEMS`] are shown.
+    pub(crate) fn put_problems(&mut self, mut problems: Vec<String>) {
+        let n_more = problems.len().saturating_sub(MAX_PROBLEMS);
+        if n_more > 0 {
+            problems.truncate(MAX_PROBLEMS);
+            problems.push(format!("and {n_more} more"));
+        }
         if self.0.problems != problems {
             self.0.problems = problems;
             self.touch_list();
         }
+    }
+
+    /// Adds a problem before the others.
+    pub(crate) fn add_problem(&mut self, problem: String) {
+        self.0.problems.insert(0, problem);
+        self.touch_list();
     }
 
     fn touch(&mut self, id: &str) {
@@ -262,5 +277,21 @@ impl Edit<'_> {
     fn touch_list(&mut self) {
         self.0.newest += 1;
         self.0.list = self.0.newest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_problems_the_first_are_shown_and_the_others_counted() {
+        let board = Board::new(0, Vec::new());
+        let problems = |n: usize| (0..n).map(|i| format!("problem {i}")).collect::<Vec<_>>();
+        board.edit(|edit| edit.put_problems(problems(20)));
+        assert_eq!(board.list().problems, problems(20));
+        board.edit(|edit| edit.put_problems(problems(70)));
+        let shown = board.list().problems;
+        assert_eq!((&shown[..20], &*shown[20], shown.len()), (&*problems(20), "and 50 more", 21));
     }
 }
