@@ -134,15 +134,13 @@ async fn video(
     let deadline = Instant::now() + PATIENCE;
     let (run, details) = app.details(&id, deadline).await?;
     let none = || Refusal::not_found("such video");
-    // Only names that are in the folder: none leads out of it.
+    // Only names that were found in the folder of videos: none has a `/` or is `..`.
     let folder = run.folder.filter(|_| details.videos.iter().any(|video| video.name == name)).ok_or_else(none)?;
-    let path = folder.join(videos::FOLDER).join(&name);
     let busy = |_| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "other videos are being sent: ask again");
     let place = timeout_at(deadline, Arc::clone(&app.0.videos).acquire_owned()).await.map_err(busy)?;
     let place = place.map_err(|_| none())?;
     let open = spawn_blocking(move || {
-        let file = File::open(path)?;
-        let metadata = file.metadata()?;
+        let (file, metadata) = videos::open(&folder, &name)?;
         io::Result::Ok((file, metadata.len(), metadata.modified()?))
     });
     let slow = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the disk does not answer: ask again");

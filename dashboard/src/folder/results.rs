@@ -9,6 +9,7 @@ use pronk::ResultDict;
 use pronk::metrics::RunHistory;
 
 use super::lines::{Lines, Progress};
+use super::open::open;
 use super::sample::sample;
 use crate::board::Sample;
 
@@ -40,7 +41,7 @@ struct Read {
 impl Results {
     /// The results in a file, or a sample if there are many.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path)?;
+        let mut file = open(path)?;
         let mut opened = Self { path: path.to_owned(), read: Read::default(), whole: None };
         if file.metadata()?.len() > SAMPLED_ABOVE_BYTES {
             let mut read = Read::default();
@@ -57,7 +58,7 @@ impl Results {
 
     /// Reads what has come; whether there was anything.
     pub(super) fn read_on(&mut self) -> io::Result<bool> {
-        let mut file = File::open(&self.path)?;
+        let mut file = open(&self.path)?;
         let before = (self.read.n_results, self.read.n_broken);
         match self.read.read_on(&mut file, u64::MAX)? {
             Progress::Replaced => {
@@ -71,7 +72,7 @@ impl Results {
     /// Reads a slice of the whole file; whether it has taken the place of the sample.
     pub(super) fn read_behind(&mut self) -> io::Result<bool> {
         let Some((_, whole)) = &mut self.whole else { return Ok(false) };
-        match whole.read_on(&mut File::open(&self.path)?, SLICE_BYTES)? {
+        match whole.read_on(&mut open(&self.path)?, SLICE_BYTES)? {
             Progress::Further => Ok(false),
             Progress::AtEnd => {
                 self.read = std::mem::take(whole);

@@ -1,14 +1,14 @@
 //! [`FolderRun`]: the run in a folder.
 
-use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pronk::{ResultDict, RunInfo, RunState};
+use pronk::{ResultDict, RunState};
 use serde_json::Value;
 
 use super::last_line::last_line;
+use super::open::{open, read_small, run_info};
 use super::results::{Results, result};
 use super::stamp::Stamp;
 use super::{id, name};
@@ -33,9 +33,10 @@ pub(crate) struct FolderRun {
     figures: Figures,
     /// The last result's value at the metric of its sweep.
     value: Option<f64>,
-    /// Why its settings, or some of its results, are missing.
-    settings_problem: Option<String>,
+    /// Why some of its results, its settings, or what `run.json` says are missing.
     problem: Option<String>,
+    settings_problem: Option<String>,
+    info_problem: Option<String>,
     whole: Option<Whole>,
 }
 
@@ -78,8 +79,9 @@ impl FolderRun {
             settings: Settings::default(),
             figures: Figures::default(),
             value: None,
-            settings_problem: None,
             problem: None,
+            settings_problem: None,
+            info_problem: None,
             whole: None,
         }
     }
@@ -137,7 +139,7 @@ impl FolderRun {
         if self.is_whole() {
             return;
         }
-        let info = RunInfo::read(&self.path).unwrap_or_default();
+        let info = run_info(&self.path).map(|(info, _)| info).unwrap_or_default();
         let (settings, videos) = (self.settings_now().unwrap_or_default(), videos(&self.path));
         let results = self.open_results();
         let (settings, info, videos) = (Arc::new(settings), Arc::new(info), Arc::new(videos));
@@ -178,7 +180,8 @@ impl FolderRun {
         };
         let summary = summary.with_settings(&self.settings).with_figures(&self.figures);
         let error = self.failure.clone().or(summary.error);
-        let error = error.or_else(|| self.problem.clone()).or_else(|| self.settings_problem.clone());
+        let problems = [&self.problem, &self.settings_problem, &self.info_problem];
+        let error = error.or_else(|| problems.into_iter().flatten().next().cloned());
         Summary { error, ..summary }
     }
 
@@ -208,8 +211,10 @@ impl FolderRun {
     }
 
     fn read_info(&mut self) {
-        self.state = RunState::of(&self.path);
-        let info = RunInfo::read(&self.path).unwrap_or_default();
+        let read = run_info(&self.path);
+        self.info_problem = read.as_ref().err().cloned();
+        let (info, state) = read.unwrap_or((Value::Null, RunState::Unknown));
+        self.state = state;
         self.began = info["began"].as_u64();
         self.failure = info["outcome"]["failure"].as_str().map(str::to_owned);
         if let Some(whole) = &mut self.whole
@@ -231,7 +236,7 @@ impl FolderRun {
 
     /// The settings of the run; null without a file of them.
     fn settings_now(&self) -> Result<Value, String> {
-        match fs::read_to_string(self.path.join("config.toml")) {
+        match read_small(&self.path.join("config.toml")) {
             Ok(text) => from_toml(&text).map_err(|reason| format!("config.toml cannot be read: {reason}")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Value::Null),
             Err(error) => Err(format!("config.toml cannot be read: {error}")),
@@ -240,7 +245,7 @@ impl FolderRun {
 
     fn read_results(&mut self, metric: Option<&str>, is_other: bool) {
         let path = self.path.join("results.jsonl");
-        match File::open(&path).and_then(|mut file| last_line(&mut file, result)) {
+        match open(&path).and_then(|mut file| last_line(&mut file, result)) {
             Ok(last) => {
                 self.problem = None;
                 self.figures = last.as_ref().map(Figures::of).unwrap_or_default();

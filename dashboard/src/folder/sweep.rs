@@ -1,12 +1,12 @@
 //! [`SweepFolder`]: what the folder of a sweep says.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use pronk::RunState;
 use serde_json::{Map, Value, json};
 
+use super::open::read_small;
 use super::run::FolderRun;
 use super::stamp::Stamp;
 use super::{id, name};
@@ -48,7 +48,7 @@ impl SweepFolder {
         if std::mem::replace(&mut self.seen, now) == now {
             return;
         }
-        let file: toml::Table = fs::read_to_string(path).unwrap_or_default().parse().unwrap_or_default();
+        let file: toml::Table = read_small(&path).unwrap_or_default().parse().unwrap_or_default();
         let text = |key: &str, default: &str| file.get(key).and_then(toml::Value::as_str).unwrap_or(default).to_owned();
         self.metric = text("metric", "episode_return_mean");
         self.mode = text("mode", "max");
@@ -101,7 +101,7 @@ impl Trial {
             return;
         }
         let trial: Value =
-            fs::read_to_string(path).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+            read_small(&path).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         (self.number, self.seed) = (trial["trial"].clone(), trial["seed"].clone());
         self.parameters = trial["parameters"].as_object().cloned().unwrap_or_default();
     }
@@ -140,6 +140,8 @@ fn add_parameters(table: &toml::Table, above: String, into: &mut Vec<Value>) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -1,15 +1,13 @@
 //! What the folder of the run of this process says beside its results.
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use pronk::RunInfo;
 
 use super::passes::TICK;
 use crate::board::Board;
-use crate::folder::Stamp;
+use crate::folder::{Stamp, read_small, run_info};
 use crate::settings::{Settings, from_toml};
 use crate::videos::{FOLDER as VIDEOS, videos};
 
@@ -45,8 +43,8 @@ impl LiveFolder {
         if before == self.seen {
             return;
         }
-        let info = RunInfo::read(&self.folder).unwrap_or_default();
-        let text = fs::read_to_string(self.folder.join("config.toml")).ok();
+        let info = run_info(&self.folder).map(|(info, _)| info).unwrap_or_default();
+        let text = read_small(&self.folder.join("config.toml")).ok();
         let settings = text.and_then(|text| from_toml(&text).ok());
         let films = videos(&self.folder);
         let has_set = &mut self.has_set;

@@ -230,14 +230,52 @@ fn what_is_wrong_in_a_folder_is_said_and_nothing_else_is_affected() {
     let folder = make_run(&runs.path().join("folder"), 3, 3);
     fs::remove_file(folder.join("results.jsonl")).unwrap();
     fs::create_dir(folder.join("results.jsonl")).unwrap();
+    let large = make_run(&runs.path().join("large"), 4, 3);
+    fs::write(large.join("run.json"), format!("{{}}{}", " ".repeat(2 << 20))).unwrap();
     let watch = watch(runs.path());
     let addr = watch.addr();
-    let list = list_of(addr, 3);
+    let list = list_of(addr, 4);
     let error = |list: &Value, name| named(list, name)["error"].as_str().unwrap_or_default().to_owned();
     assert_eq!(error(&list, "good"), "");
     assert!(error(&list, "config").contains("config.toml cannot be read"), "{list}");
-    assert!(error(&list, "folder").contains("results.jsonl cannot be read"), "{list}");
+    assert!(error(&list, "folder").contains("results.jsonl cannot be read: it is not a regular file"), "{list}");
+    assert!(error(&list, "large").contains("run.json cannot be read: it has more than"), "{list}");
     for run in list["runs"].as_array().unwrap() {
         assert_eq!(get(addr, &format!("/api/runs/{}", run["id"].as_str().unwrap())).status, 200, "{run}");
     }
+}
+
+/// To open one waits until a process writes into it, which none does.
+#[cfg(unix)]
+#[test]
+fn pipes_in_the_place_of_files_are_not_opened() {
+    let runs = tempfile::tempdir().unwrap();
+    let pipe = |path: &Path| {
+        let _ = fs::remove_file(path);
+        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    for name in ["results.jsonl", "run.json", "config.toml"] {
+        pipe(&make_run(&runs.path().join(name), 1, 3).join(name));
+    }
+    let sweep = runs.path().join("sweep");
+    let trial = make_run(&sweep.join("trial"), 1, 3);
+    fs::write(sweep.join("base.toml"), "").unwrap();
+    pipe(&sweep.join("sweep.toml"));
+    pipe(&trial.join("trial.json"));
+    let watch = watch(runs.path());
+    let addr = watch.addr();
+    let list = list_of(addr, 4);
+    for name in ["results.jsonl", "run.json", "config.toml"] {
+        let run = named(&list, name);
+        assert_eq!(run["error"], format!("{name} cannot be read: it is not a regular file"));
+        json(addr, &format!("/api/runs/{}", run["id"].as_str().unwrap()));
+    }
+    // The run of this process has such a folder, too.
+    let folder = runs.path().join("run.json");
+    pipe(&folder.join("config.toml"));
+    fs::create_dir(folder.join("videos")).unwrap();
+    fs::write(folder.join("videos/a.png"), b"png").unwrap();
+    let dashboard = Dashboard::bind("127.0.0.1:0").unwrap().with_folder(&folder).unwrap();
+    let path = format!("/api/runs/{}", id(&list, "run.json"));
+    wait_for("the videos", || Some(json(dashboard.addr(), &path)).filter(|run| run["videos"] != json!([])));
 }
