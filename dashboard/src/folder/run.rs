@@ -251,8 +251,10 @@ impl FolderRun {
                 self.figures = last.as_ref().map(Figures::of).unwrap_or_default();
                 self.value = last.as_ref().and_then(|last: &ResultDict| last.number(metric?));
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => self.problem = Some(unread(&error)),
+            Err(error) => {
+                self.problem = (error.kind() != io::ErrorKind::NotFound).then(|| unread(&error));
+                (self.figures, self.value) = (Figures::default(), None);
+            }
         }
         if !self.is_whole() {
             return;
