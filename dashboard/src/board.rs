@@ -73,11 +73,11 @@ pub(crate) struct Sample {
 }
 
 /// A sweep on the board.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sweep {
     /// Its entry in the list.
     pub(crate) entry: Value,
-    /// The whole.
+    /// All of it.
     pub(crate) answer: Value,
 }
 

@@ -37,12 +37,12 @@ pub(crate) struct FolderRun {
     problem: Option<String>,
     settings_problem: Option<String>,
     info_problem: Option<String>,
-    whole: Option<Whole>,
+    loaded: Option<Loaded>,
 }
 
 /// What is kept of a run that was asked for.
 #[derive(Debug)]
-struct Whole {
+struct Loaded {
     results: Option<Results>,
     settings: Arc<Value>,
     info: Arc<Value>,
@@ -82,7 +82,7 @@ impl FolderRun {
             problem: None,
             settings_problem: None,
             info_problem: None,
-            whole: None,
+            loaded: None,
         }
     }
 
@@ -103,11 +103,11 @@ impl FolderRun {
         self.state
     }
 
-    pub(crate) fn is_whole(&self) -> bool {
-        self.whole.is_some()
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.loaded.is_some()
     }
 
-    /// Whether a further part of its results is to be read behind a sample.
+    /// Whether its results are a sample so far, of which the others are to be read.
     pub(crate) fn is_sampled(&self) -> bool {
         self.sample().is_some()
     }
@@ -126,40 +126,40 @@ impl FolderRun {
         if now.results != before.results {
             self.read_results(metric, now.results.is_other(before.results));
         }
-        if let Some(whole) = &mut self.whole
+        if let Some(loaded) = &mut self.loaded
             && now.videos != before.videos
         {
-            whole.videos = Arc::new(videos(&self.path));
+            loaded.videos = Arc::new(videos(&self.path));
         }
         now != before || self.state != state_before
     }
 
     /// Reads all of it, if that has not been done.
-    pub(crate) fn read_whole(&mut self) {
-        if self.is_whole() {
+    pub(crate) fn load(&mut self) {
+        if self.is_loaded() {
             return;
         }
         let info = run_info(&self.path).map(|(info, _)| info).unwrap_or_default();
         let (settings, videos) = (self.settings_now().unwrap_or_default(), videos(&self.path));
         let results = self.open_results();
         let (settings, info, videos) = (Arc::new(settings), Arc::new(info), Arc::new(videos));
-        self.whole = Some(Whole { results, settings, info, videos });
+        self.loaded = Some(Loaded { results, settings, info, videos });
     }
 
-    /// Reads a further part behind a sample; whether all of it has been read now.
-    pub(crate) fn read_behind(&mut self) -> bool {
-        let Some(Whole { results: Some(results), .. }) = &mut self.whole else { return false };
-        match results.read_behind() {
-            Ok(is_whole) => {
-                if is_whole {
+    /// Reads a slice of results that are a sample so far; whether all of them have been read now.
+    pub(crate) fn read_slice(&mut self) -> bool {
+        let Some(Loaded { results: Some(results), .. }) = &mut self.loaded else { return false };
+        match results.read_slice() {
+            Ok(is_done) => {
+                if is_done {
                     self.problem = results.problem();
                 }
-                is_whole
+                is_done
             }
             Err(error) => {
                 self.problem = Some(unread(&error));
-                if let Some(whole) = &mut self.whole {
-                    whole.results = None;
+                if let Some(loaded) = &mut self.loaded {
+                    loaded.results = None;
                 }
                 true
             }
@@ -168,7 +168,7 @@ impl FolderRun {
 
     /// Keeps only what the list shows.
     pub(crate) fn forget(&mut self) {
-        self.whole = None;
+        self.loaded = None;
     }
 
     pub(crate) fn summary(&self) -> Summary {
@@ -187,12 +187,12 @@ impl FolderRun {
 
     /// `None` if it has not been asked for.
     pub(crate) fn details(&self) -> Option<Details> {
-        let whole = self.whole.as_ref()?;
+        let loaded = self.loaded.as_ref()?;
         Some(Details {
-            history: whole.results.as_ref().map(Results::history).unwrap_or_default(),
-            settings: Arc::clone(&whole.settings),
-            info: Arc::clone(&whole.info),
-            videos: Arc::clone(&whole.videos),
+            history: loaded.results.as_ref().map(Results::history).unwrap_or_default(),
+            settings: Arc::clone(&loaded.settings),
+            info: Arc::clone(&loaded.info),
+            videos: Arc::clone(&loaded.videos),
             sample: self.sample(),
         })
     }
@@ -207,7 +207,7 @@ impl FolderRun {
     }
 
     fn sample(&self) -> Option<crate::board::Sample> {
-        self.whole.as_ref()?.results.as_ref()?.sample()
+        self.loaded.as_ref()?.results.as_ref()?.sample()
     }
 
     fn read_info(&mut self) {
@@ -217,10 +217,10 @@ impl FolderRun {
         self.state = state;
         self.began = info["began"].as_u64();
         self.failure = info["outcome"]["failure"].as_str().map(str::to_owned);
-        if let Some(whole) = &mut self.whole
-            && *whole.info != info
+        if let Some(loaded) = &mut self.loaded
+            && *loaded.info != info
         {
-            whole.info = Arc::new(info);
+            loaded.info = Arc::new(info);
         }
     }
 
@@ -229,8 +229,8 @@ impl FolderRun {
         self.settings_problem = settings.as_ref().err().cloned();
         let settings = settings.unwrap_or_default();
         self.settings = Settings::of(&settings);
-        if let Some(whole) = &mut self.whole {
-            whole.settings = Arc::new(settings);
+        if let Some(loaded) = &mut self.loaded {
+            loaded.settings = Arc::new(settings);
         }
     }
 
@@ -256,10 +256,10 @@ impl FolderRun {
                 (self.figures, self.value) = (Figures::default(), None);
             }
         }
-        if !self.is_whole() {
+        if !self.is_loaded() {
             return;
         }
-        let known = self.whole.as_mut().and_then(|whole| whole.results.take()).filter(|_| !is_other);
+        let known = self.loaded.as_mut().and_then(|loaded| loaded.results.take()).filter(|_| !is_other);
         let read_on = known.map(|mut results| results.read_on().map(|_| results));
         let results = match read_on {
             Some(Ok(results)) => {
@@ -269,8 +269,8 @@ impl FolderRun {
             // It may be another file by now.
             Some(Err(_)) | None => self.open_results(),
         };
-        if let Some(whole) = &mut self.whole {
-            whole.results = results;
+        if let Some(loaded) = &mut self.loaded {
+            loaded.results = results;
         }
     }
 

@@ -1,7 +1,8 @@
 //! [`SweepFolder`]: what the folder of a sweep says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pronk::RunState;
 use serde_json::{Map, Value, json};
@@ -23,12 +24,14 @@ pub(crate) struct SweepFolder {
     /// `max` or `min`.
     mode: String,
     parameters: Vec<Value>,
-    pub(crate) trials: BTreeMap<PathBuf, Trial>,
+    trials: BTreeMap<PathBuf, Trial>,
+    /// As it was last shown; `None` once it has changed.
+    shown: Option<Arc<Sweep>>,
 }
 
 /// A trial of a sweep.
 #[derive(Debug, Default)]
-pub(crate) struct Trial {
+struct Trial {
     seen: Stamp,
     number: Value,
     seed: Value,
@@ -41,13 +44,33 @@ impl SweepFolder {
         &self.metric
     }
 
+    /// Reads what has changed in the folder of a sweep with these folders of trials.
+    pub(crate) fn look(&mut self, folder: &Path, trials: &BTreeSet<PathBuf>) {
+        self.read_file(folder);
+        let n_before = self.trials.len();
+        self.trials.retain(|trial, _| trials.contains(trial));
+        let mut has_changed = self.trials.len() != n_before;
+        for trial in trials {
+            has_changed |= self.trials.entry(trial.clone()).or_default().look(trial);
+        }
+        if has_changed {
+            self.touch();
+        }
+    }
+
+    /// Notes that one of its runs has changed.
+    pub(crate) fn touch(&mut self) {
+        self.shown = None;
+    }
+
     /// Reads `sweep.toml`, if it has changed.
-    pub(crate) fn look(&mut self, folder: &Path) {
+    fn read_file(&mut self, folder: &Path) {
         let path = folder.join("sweep.toml");
         let now = Stamp::of(&path);
         if std::mem::replace(&mut self.seen, now) == now {
             return;
         }
+        self.touch();
         let file: toml::Table = read_small(&path).unwrap_or_default().parse().unwrap_or_default();
         let text = |key: &str, default: &str| file.get(key).and_then(toml::Value::as_str).unwrap_or(default).to_owned();
         self.metric = text("metric", "episode_return_mean");
@@ -58,8 +81,13 @@ impl SweepFolder {
         }
     }
 
-    /// The sweep as it is shown. `run` says which run is in a folder.
-    pub(crate) fn shown<'a>(&self, folder: &Path, run: impl Fn(&Path) -> Option<&'a FolderRun>) -> Sweep {
+    /// The sweep as it is shown, made anew after a change. `run` says which run is in a folder.
+    pub(crate) fn shown<'a>(&mut self, folder: &Path, run: impl Fn(&Path) -> Option<&'a FolderRun>) -> Arc<Sweep> {
+        let shown = self.shown.take().unwrap_or_else(|| Arc::new(self.make(folder, run)));
+        Arc::clone(self.shown.insert(shown))
+    }
+
+    fn make<'a>(&self, folder: &Path, run: impl Fn(&Path) -> Option<&'a FolderRun>) -> Sweep {
         let mut rows: Vec<Value> = Vec::new();
         let mut states = Vec::new();
         for (path, trial) in &self.trials {
@@ -93,17 +121,18 @@ impl SweepFolder {
 }
 
 impl Trial {
-    /// Reads `trial.json`, if it has changed.
-    pub(crate) fn look(&mut self, folder: &Path) {
+    /// Reads `trial.json`, if it has changed; whether it has.
+    fn look(&mut self, folder: &Path) -> bool {
         let path = folder.join("trial.json");
         let now = Stamp::of(&path);
         if std::mem::replace(&mut self.seen, now) == now {
-            return;
+            return false;
         }
         let trial: Value =
             read_small(&path).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         (self.number, self.seed) = (trial["trial"].clone(), trial["seed"].clone());
         self.parameters = trial["parameters"].as_object().cloned().unwrap_or_default();
+        true
     }
 }
 
@@ -151,7 +180,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("sweep.toml"), text).unwrap();
         let mut sweep = SweepFolder::default();
-        sweep.look(folder.path());
+        sweep.look(folder.path(), &BTreeSet::new());
         let expected = [
             json!({"key": "a.b", "log": false, "choices": ["x"]}),
             json!({"key": "learner.lr", "log": true, "choices": null}),
