@@ -42,7 +42,13 @@ pub(crate) fn list(mut list: List) -> Value {
     list.runs.sort_by_key(|run| Reverse((run.began, run.name.clone())));
     let sweeps: Vec<&Value> = list.sweeps.iter().map(|sweep| &sweep.entry).collect();
     let runs: Vec<_> = list.runs.iter().map(|run| json!(**run)).collect();
-    json!({"runs": runs, "sweeps": sweeps, "watched": list.watched, "problems": list.problems})
+    json!({
+        "runs": runs,
+        "sweeps": sweeps,
+        "watched": list.watched,
+        "problems": list.problems,
+        "is_complete": list.is_complete,
+    })
 }
 
 /// `/api/runs/ID`

@@ -89,6 +89,8 @@ pub(crate) struct List {
     pub(crate) sweeps: Vec<Arc<Sweep>>,
     pub(crate) watched: Vec<String>,
     pub(crate) problems: Vec<String>,
+    /// Whether all folders have been looked into.
+    pub(crate) is_complete: bool,
 }
 
 /// The versions of what has changed.
@@ -172,6 +174,7 @@ impl Board {
             sweeps: state.sweeps.values().cloned().collect(),
             watched: state.watched.clone(),
             problems: state.problems.clone(),
+            is_complete: state.is_complete,
         }
     }
 

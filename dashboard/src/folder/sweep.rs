@@ -100,14 +100,13 @@ impl SweepFolder {
                 "parameters": trial.parameters,
                 "value": run.and_then(FolderRun::value),
                 "env_steps": run.and_then(|run| run.figures().env_steps).map(|steps| steps.to_string()),
-                "state": state.map_or("waiting".to_owned(), |state| state.to_string()),
+                "state": word(state),
                 "run": run.map(FolderRun::id),
             }));
         }
         let (id, name) = (id(folder), name(folder));
-        let state = state_of(&states);
         Sweep {
-            entry: json!({"id": id, "name": name, "trials": rows.len(), "state": state.to_string()}),
+            entry: json!({"id": id, "name": name, "trials": rows.len(), "state": state_of(&states)}),
             answer: json!({
                 "id": id,
                 "name": name,
@@ -136,10 +135,16 @@ impl Trial {
     }
 }
 
-/// The state of a sweep with trials in these states: the one that matters most.
-fn state_of(trials: &[Option<RunState>]) -> RunState {
-    let order = [RunState::Running, RunState::Failed, RunState::Killed, RunState::Finished];
-    order.into_iter().find(|state| trials.contains(&Some(*state))).unwrap_or(RunState::Unknown)
+/// The state of a sweep with trials in these states, `None` of which is one without a run.
+fn state_of(trials: &[Option<RunState>]) -> String {
+    // A killed trial may have ended the sweep, and one that failed does not while others wait.
+    let order = [Some(RunState::Running), Some(RunState::Killed), None, Some(RunState::Failed), Some(RunState::Finished)];
+    word(order.into_iter().find(|state| trials.contains(state)).unwrap_or(Some(RunState::Unknown)))
+}
+
+/// The state of a trial with a run in this state, or without one.
+fn word(state: Option<RunState>) -> String {
+    state.map_or_else(|| "waiting".to_owned(), |state| state.to_string())
 }
 
 /// Adds the parameters in a table, whose keys may be tables too.
@@ -194,11 +199,16 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_runs_while_a_trial_does() {
-        let [running, failed, finished] = [RunState::Running, RunState::Failed, RunState::Finished].map(Some);
-        assert_eq!(state_of(&[finished, failed, None, running]), RunState::Running);
-        assert_eq!(state_of(&[finished, failed, None]), RunState::Failed);
-        assert_eq!(state_of(&[finished, None]), RunState::Finished);
-        assert_eq!(state_of(&[None]), RunState::Unknown);
+    fn a_sweep_runs_while_a_trial_does_and_waits_while_one_has_no_run() {
+        let [running, killed] = [RunState::Running, RunState::Killed].map(Some);
+        let [failed, finished, unknown] = [RunState::Failed, RunState::Finished, RunState::Unknown].map(Some);
+        let order =
+            [(running, "running"), (killed, "killed"), (None, "waiting"), (failed, "failed"), (finished, "finished")];
+        let mut trials = vec![unknown];
+        assert_eq!((state_of(&[]), state_of(&trials)), ("unknown".to_owned(), "unknown".to_owned()));
+        for (state, word) in order.into_iter().rev() {
+            trials.push(state);
+            assert_eq!(state_of(&trials), word);
+        }
     }
 }

@@ -111,6 +111,7 @@ fn new_runs_come_and_removed_ones_go() {
     let list = wait_for("the problem", || Some(json(addr, "/api/runs")).filter(|list| list["problems"] != json!([])));
     assert!(list["problems"][0].as_str().unwrap().contains("is not there yet"), "{list}");
     make_run(&folder.join("a"), 1, 3);
+    assert_eq!(list["is_complete"], true);
     let list = list_of(addr, 1);
     let path = format!("/api/runs/{}", id(&list, "a"));
     assert_eq!(get(addr, &path).status, 200);

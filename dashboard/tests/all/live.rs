@@ -134,18 +134,38 @@ fn a_folder_adds_what_it_has_beside_the_results() {
 #[test]
 fn settings_of_the_program_come_before_those_of_the_folder() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("config.toml"), "env = \"Other\"\n").unwrap();
+    let (config, video) = (folder.path().join("config.toml"), folder.path().join("videos/a.png"));
     fs::create_dir(folder.path().join("videos")).unwrap();
-    fs::write(folder.path().join("videos/a.png"), b"png").unwrap();
-    let dashboard = Dashboard::bind("127.0.0.1:0").unwrap().with_settings(json!({"env": "Mine"}));
+    let write = |env: &str| fs::write(&config, format!("env = \"{env}\"\n")).unwrap();
+    let run = |dashboard: &Dashboard| {
+        let id = json(dashboard.addr(), "/api/runs")["runs"][0]["id"].as_str().unwrap().to_owned();
+        json(dashboard.addr(), &format!("/api/runs/{id}"))
+    };
+    let env = |dashboard: &Dashboard| run(dashboard)["summary"]["env"].as_str().map(str::to_owned);
+    // The folder is read again, after its file has changed.
+    let read_again = |dashboard: &Dashboard, env: &str| {
+        write(env);
+        fs::write(&video, b"png").unwrap();
+        wait_for("the video", || (run(dashboard)["videos"] != json!([])).then_some(()));
+        fs::remove_file(&video).unwrap();
+        wait_for("no video", || (run(dashboard)["videos"] == json!([])).then_some(()));
+    };
+    let mine = json!({"env": "Mine"});
+
+    write("First");
+    let dashboard = Dashboard::bind("127.0.0.1:0").unwrap().with_settings(mine.clone());
     let dashboard = dashboard.with_folder(folder.path()).unwrap();
-    let addr = dashboard.addr();
-    let id = json(addr, "/api/runs")["runs"][0]["id"].as_str().unwrap().to_owned();
-    let run = wait_for("the folder is read", || {
-        let run = json(addr, &format!("/api/runs/{id}"));
-        (run["videos"] != json!([])).then_some(run)
-    });
-    assert_eq!(run["summary"]["env"], "Mine");
+    read_again(&dashboard, "Second");
+    assert_eq!(env(&dashboard).as_deref(), Some("Mine"));
+
+    write("First");
+    let dashboard = Dashboard::bind("127.0.0.1:0").unwrap().with_folder(folder.path()).unwrap();
+    wait_for("the settings of the folder", || (env(&dashboard)? == "First").then_some(()));
+    read_again(&dashboard, "Second");
+    assert_eq!(env(&dashboard).as_deref(), Some("Second"));
+    let dashboard = dashboard.with_settings(mine);
+    read_again(&dashboard, "Third");
+    assert_eq!(env(&dashboard).as_deref(), Some("Mine"));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use pronk_dashboard::Dashboard;
 use serde_json::{Value, json};
 
 use super::http::{get, json};
-use super::{list_of, make_run, wait_for};
+use super::{list_of, make_run, named, wait_for};
 
 #[test]
 fn a_sweep_is_shown_with_its_trials() {
@@ -32,10 +32,10 @@ fn a_sweep_is_shown_with_its_trials() {
     let addr = watch.addr();
     let list = wait_for("the sweep", || {
         let list = list_of(addr, 2);
-        (list["sweeps"][0]["trials"] == 3 && list["sweeps"][0]["state"] == "finished").then_some(list)
+        (list["sweeps"][0]["trials"] == 3 && named(&list, "trial-0001-s2")["state"] == "finished").then_some(list)
     });
     let entry = &list["sweeps"][0];
-    assert_eq!((&entry["name"], &entry["state"]), (&json!("mine"), &json!("finished")));
+    assert_eq!((&entry["name"], &entry["state"]), (&json!("mine"), &json!("waiting")));
     let of_sweep = |run: &Value| run["sweep"] == entry["id"];
     assert!(list["runs"].as_array().unwrap().iter().all(of_sweep), "{list}");
     let sweep = json(addr, &format!("/api/sweeps/{}", entry["id"].as_str().unwrap()));

@@ -39,7 +39,9 @@ fn runs_are_loaded_when_they_are_asked_for_and_never_more_than_there_is_room_for
     let root = tempfile::tempdir().unwrap();
     let ids: Vec<String> = (0..MAX_LOADED + 4).map(|i| make_run(&root.path().join(i.to_string()), &result(1))).collect();
     let (mut passes, board, _wake) = passes(root.path());
+    assert!(!board.list().is_complete);
     assert!(passes.pass().is_continue());
+    assert!(board.list().is_complete && board.list().runs.len() == ids.len());
     let n_loaded = |passes: &Passes| passes.runs.values().filter(|run| run.is_loaded()).count();
     assert_eq!(n_loaded(&passes), 0);
     for (i, id) in ids.iter().enumerate() {
