@@ -78,9 +78,11 @@ impl Access {
     }
 
     /// The cookie of this token; `None` if it is wrong, or none is asked for.
+    ///
+    /// It is sent when a link of another site opens the page (`Lax`), which shows that site nothing.
     pub(crate) fn cookie(&self, token: &str) -> Option<String> {
         let is_right = is_equal(token, &self.token()?);
-        is_right.then(|| format!("{}={token}; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict", self.cookie_name()))
+        is_right.then(|| format!("{}={token}; Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax", self.cookie_name()))
     }
 
     fn has_cookie(&self, headers: &HeaderMap) -> bool {
@@ -159,6 +161,7 @@ mod tests {
         let token = a.token().unwrap();
         assert_eq!(b.cookie(&token), None);
         let cookie = a.cookie(&token).unwrap();
+        assert!(cookie.ends_with("; Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax"), "{cookie}");
         let mut with_cookie = headers("anything");
         with_cookie.insert(header::COOKIE, format!("x=y; {}", cookie.split(';').next().unwrap()).parse().unwrap());
         assert_eq!(a.verdict(&with_cookie), Verdict::Allowed);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use axum::body::Bytes;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::board::{Details, List, Run};
@@ -15,6 +16,13 @@ const MAX_KEPT: usize = 32;
 
 /// The maximal number of settings in a comparison.
 const MAX_KEYS: usize = 1000;
+
+/// A run that was asked for with others, and why it is not in the answer.
+#[derive(Debug, Serialize)]
+pub(crate) struct Missing {
+    pub(crate) id: String,
+    pub(crate) reason: String,
+}
 
 /// Answers that more than one browser may ask for.
 #[derive(Debug, Default)]
@@ -62,7 +70,7 @@ pub(crate) fn run(run: &Run, details: &Details) -> Value {
 }
 
 /// `/api/curves`
-pub(crate) fn curves(runs: &[(Run, Details)]) -> Value {
+pub(crate) fn curves(runs: &[(Run, Details)], missing: &[Missing]) -> Value {
     let curves = |(run, details): &(Run, Details)| {
         let mut curves = details.history.curves();
         let summary = &run.summary;
@@ -73,11 +81,11 @@ pub(crate) fn curves(runs: &[(Run, Details)]) -> Value {
         curves["state"] = json!(summary.state);
         curves
     };
-    json!({"runs": runs.iter().map(curves).collect::<Vec<_>>()})
+    json!({"runs": runs.iter().map(curves).collect::<Vec<_>>(), "missing": missing})
 }
 
 /// `/api/differences`
-pub(crate) fn differences(runs: &[(Run, Details)]) -> Value {
+pub(crate) fn differences(runs: &[(Run, Details)], missing: &[Missing]) -> Value {
     let settings: Vec<_> = runs.iter().map(|(_, details)| flat(&details.settings)).collect();
     let keys: BTreeSet<&String> = settings.iter().flat_map(BTreeMap::keys).collect();
     let values = |key: &String| settings.iter().map(|settings| settings.get(key).copied()).collect::<Vec<_>>();
@@ -86,5 +94,6 @@ pub(crate) fn differences(runs: &[(Run, Details)]) -> Value {
         values.iter().any(|value| *value != first)
     });
     let rows: Vec<_> = differing.take(MAX_KEYS).map(|(key, values)| json!({"key": key, "values": values})).collect();
-    json!({"runs": runs.iter().map(|(run, _)| &run.summary.id).collect::<Vec<_>>(), "keys": rows})
+    let ids: Vec<_> = runs.iter().map(|(run, _)| &run.summary.id).collect();
+    json!({"runs": ids, "keys": rows, "missing": missing})
 }

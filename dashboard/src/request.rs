@@ -44,6 +44,11 @@ impl Refusal {
         Self { status, reason: reason.into() }
     }
 
+    /// A sentence without a full stop.
+    pub(crate) fn reason(&self) -> &str {
+        &self.reason
+    }
+
     pub(crate) fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, format!("there is no {what}"))
     }

@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::access::Access;
-use crate::answers::{self, Answers};
+use crate::answers::{self, Answers, Missing};
 use crate::assets::{ASSETS, INDEX};
 use crate::board::{Board, Details, Run};
 use crate::events::events;
@@ -52,6 +52,13 @@ struct Parts {
     answers: Answers,
     listeners: Arc<Semaphore>,
     videos: Arc<Semaphore>,
+}
+
+/// Runs that were asked for together.
+struct Several {
+    runs: Vec<(Run, Details)>,
+    /// Those that are not there, or could not be read in time.
+    missing: Vec<Missing>,
 }
 
 pub(crate) fn router(board: Arc<Board>, access: Arc<Access>, wake: Option<Wake>) -> Router {
@@ -100,11 +107,13 @@ async fn run(State(app): State<App>, id: InPath<String>) -> Result<Response, Ref
 }
 
 async fn curves(State(app): State<App>, uri: Uri) -> Result<Response, Refusal> {
-    Ok(json(answers::curves(&app.several(ids(&uri)?).await?).to_string()))
+    let Several { runs, missing } = app.several(ids(&uri)?).await?;
+    Ok(json(answers::curves(&runs, &missing).to_string()))
 }
 
 async fn differences(State(app): State<App>, uri: Uri) -> Result<Response, Refusal> {
-    Ok(json(answers::differences(&app.several(ids(&uri)?).await?).to_string()))
+    let Several { runs, missing } = app.several(ids(&uri)?).await?;
+    Ok(json(answers::differences(&runs, &missing).to_string()))
 }
 
 async fn sweep(State(app): State<App>, id: InPath<String>) -> Result<Response, Refusal> {
@@ -201,22 +210,26 @@ impl App {
         }
     }
 
-    /// All of several runs, without those that are not there or could not be read in time.
-    async fn several(&self, ids: Vec<String>) -> Result<Vec<(Run, Details)>, Refusal> {
+    /// All of several runs. Refused if there is none of them.
+    async fn several(&self, ids: Vec<String>) -> Result<Several, Refusal> {
         let deadline = Instant::now() + PATIENCE;
         for id in &ids {
             self.0.board.ask(id);
         }
-        let (mut found, mut refusal) = (Vec::new(), None);
+        let mut several = Several { runs: Vec::new(), missing: Vec::new() };
+        let mut refusal = None;
         for id in ids {
             match self.details(&id, deadline).await {
-                Ok(run) => found.push(run),
-                Err(why) => refusal = Some(why),
+                Ok(run) => several.runs.push(run),
+                Err(why) => {
+                    several.missing.push(Missing { id, reason: why.reason().to_owned() });
+                    refusal = Some(why);
+                }
             }
         }
         match refusal {
-            Some(refusal) if found.is_empty() => Err(refusal),
-            _ => Ok(found),
+            Some(refusal) if several.runs.is_empty() => Err(refusal),
+            _ => Ok(several),
         }
     }
 }

@@ -189,6 +189,8 @@ fn runs_are_compared_by_their_curves_and_settings() {
     let ids: Vec<String> = ["s2", "other", "s1"].map(|name| id(&list, name)).to_vec();
     let asked = format!("{},{},nowhere", ids.join(","), ids[0]);
     let curves = json(addr, &format!("/api/curves?runs={asked}"));
+    let missing = json!([{"id": "nowhere", "reason": "there is no such run"}]);
+    assert_eq!(curves["missing"], missing);
     let curves = curves["runs"].as_array().unwrap();
     assert_eq!(curves.iter().map(|run| run["id"].as_str().unwrap()).collect::<Vec<_>>(), ids);
     assert_eq!(
@@ -203,7 +205,7 @@ fn runs_are_compared_by_their_curves_and_settings() {
         {"key": "learner.lr", "values": [0.001, 0.5, 0.001]},
         {"key": "learner.new", "values": [null, [1], null]},
         {"key": "seed", "values": [2, 1, 1]},
-    ]});
+    ], "missing": missing});
     assert_eq!(differences, expected);
 }
 
