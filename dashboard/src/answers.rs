@@ -63,7 +63,7 @@ pub(crate) fn list(mut list: List) -> Value {
 pub(crate) fn run(run: &Run, details: &Details) -> Value {
     let mut answer = details.history.to_json(&details.settings);
     answer["summary"] = json!(*run.summary);
-    answer["info"] = Value::clone(&details.info);
+    answer["info"] = exact(&details.info);
     answer["videos"] = json!(*details.videos);
     answer["sample"] = json!(details.sample);
     answer
@@ -76,7 +76,7 @@ pub(crate) fn curves(runs: &[(Run, Details)], missing: &[Missing]) -> Value {
         let summary = &run.summary;
         curves["id"] = json!(summary.id);
         curves["name"] = json!(summary.name);
-        curves["seed"] = json!(summary.seed);
+        curves["seed"] = json!(summary.seed.map(|seed| seed.to_string()));
         curves["group"] = json!(summary.group);
         curves["state"] = json!(summary.state);
         curves
@@ -93,7 +93,39 @@ pub(crate) fn differences(runs: &[(Run, Details)], missing: &[Missing]) -> Value
         let first = values.first().copied().flatten();
         values.iter().any(|value| *value != first)
     });
-    let rows: Vec<_> = differing.take(MAX_KEYS).map(|(key, values)| json!({"key": key, "values": values})).collect();
+    let row = |(key, values): (&String, Vec<Option<&Value>>)| {
+        let values: Vec<_> = values.into_iter().map(|value| value.map(exact)).collect();
+        json!({"key": key, "values": values})
+    };
+    let rows: Vec<_> = differing.take(MAX_KEYS).map(row).collect();
     let ids: Vec<_> = runs.iter().map(|(run, _)| &run.summary.id).collect();
     json!({"runs": ids, "keys": rows, "missing": missing})
+}
+
+/// A value in which integers that JavaScript would round, as long seeds, are text.
+fn exact(value: &Value) -> Value {
+    const MAX_SAFE: u64 = (1 << 53) - 1;
+    match value {
+        Value::Number(number) if number.as_u64().is_some_and(|number| number > MAX_SAFE) => json!(number.to_string()),
+        Value::Number(number) if number.as_i64().is_some_and(|number| number.unsigned_abs() > MAX_SAFE) => {
+            json!(number.to_string())
+        }
+        Value::Array(list) => list.iter().map(exact).collect(),
+        Value::Object(fields) => fields.iter().map(|(key, value)| (key.clone(), exact(value))).collect(),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_that_javascript_would_round_are_text() {
+        let value = json!({"a": [u64::MAX, (1_u64 << 53) - 1], "b": i64::MIN, "c": -7, "d": 1e300, "e": null});
+        let expected = json!({
+            "a": ["18446744073709551615", (1_u64 << 53) - 1], "b": "-9223372036854775808", "c": -7, "d": 1e300, "e": null,
+        });
+        assert_eq!(exact(&value), expected);
+    }
 }

@@ -74,6 +74,7 @@ async fn converse(stream: TcpStream, router: Router, deadlines: Deadlines) {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::sync::Mutex;
 
     use axum::body::{Body, Bytes};
     use axum::routing::get;
@@ -90,10 +91,10 @@ mod tests {
     /// A client of a server with these deadlines, of which the second says when an endless answer has ended.
     async fn client(deadlines: Deadlines) -> (TcpStream, oneshot::Receiver<()>) {
         let (ends, ended) = oneshot::channel::<()>();
-        let mut ends = Some(ends);
+        let ends = Arc::new(Mutex::new(Some(ends)));
         let endless = move || {
             // Dropped with the answer.
-            let ends = ends.take();
+            let ends = ends.lock().unwrap().take();
             let chunk = move || {
                 let _ends = &ends;
                 Ok::<_, Infallible>(Bytes::from_static(&[0; 1 << 16]))

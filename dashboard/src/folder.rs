@@ -11,7 +11,7 @@ mod stamp;
 mod sweep;
 
 pub(crate) use find::{Found, find};
-pub(crate) use open::{read_small, run_info};
+pub(crate) use open::{began, read_small, run_info};
 pub(crate) use run::FolderRun;
 pub(crate) use stamp::Stamp;
 pub(crate) use sweep::SweepFolder;

@@ -14,6 +14,7 @@ pub(crate) struct Summary {
     pub(crate) folder: Option<String>,
     pub(crate) env: Option<String>,
     pub(crate) algorithm: Option<String>,
+    #[serde(serialize_with = "as_text")]
     pub(crate) seed: Option<u64>,
     pub(crate) state: RunState,
     /// Seconds since 1970.

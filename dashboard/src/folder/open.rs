@@ -10,6 +10,9 @@ use serde_json::Value;
 /// The maximal length of a file that is not read line by line: `run.json`, `config.toml` and those of sweeps.
 const MAX_BYTES: u64 = 1 << 20;
 
+/// 9999-12-31 23:59:59.
+pub(super) const LAST_SECOND: u64 = 253_402_300_799;
+
 /// Opens a regular file, or what a link to one leads to.
 ///
 /// # Errors
@@ -51,6 +54,12 @@ pub(crate) fn run_info(folder: &Path) -> Result<(Value, RunState), String> {
     }
 }
 
+/// When the run began, in seconds since 1970, as its `run.json` says; `None` also after the year 9999, which
+/// a browser may fail to show.
+pub(crate) fn began(info: &Value) -> Option<u64> {
+    info["began"].as_u64().filter(|began| *began <= LAST_SECOND)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,5 +79,14 @@ mod tests {
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
         assert_eq!(kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn a_run_begins_before_the_year_10000() {
+        let of = |began: Value| super::began(&serde_json::json!({"began": began}));
+        assert_eq!(of(LAST_SECOND.into()), Some(LAST_SECOND));
+        for began in [(LAST_SECOND + 1).into(), u64::MAX.into(), (-1).into(), 1.5.into(), "2026".into(), Value::Null] {
+            assert_eq!(of(began), None);
+        }
     }
 }

@@ -8,7 +8,7 @@ use pronk::{ResultDict, RunState};
 use serde_json::Value;
 
 use super::last_line::last_line;
-use super::open::{open, read_small, run_info};
+use super::open::{LAST_SECOND, began, open, read_small, run_info};
 use super::results::{Results, result};
 use super::stamp::Stamp;
 use super::{id, name};
@@ -215,7 +215,7 @@ impl FolderRun {
         self.info_problem = read.as_ref().err().cloned();
         let (info, state) = read.unwrap_or((Value::Null, RunState::Unknown));
         self.state = state;
-        self.began = info["began"].as_u64();
+        self.began = began(&info);
         self.failure = info["outcome"]["failure"].as_str().map(str::to_owned);
         if let Some(loaded) = &mut self.loaded
             && *loaded.info != info
@@ -291,7 +291,7 @@ impl FolderRun {
     /// When it began, if `run.json` does not say so: as long before its last result as that says.
     fn began_about(&self) -> Option<u64> {
         let last = self.seen.results.changed_secs().or(self.seen.info.changed_secs())?;
-        Some(last.saturating_sub(self.figures.wall_secs.unwrap_or(0.0) as u64))
+        Some(last.saturating_sub(self.figures.wall_secs.unwrap_or(0.0) as u64)).filter(|began| *began <= LAST_SECOND)
     }
 }
 

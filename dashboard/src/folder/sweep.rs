@@ -34,7 +34,7 @@ pub(crate) struct SweepFolder {
 struct Trial {
     seen: Stamp,
     number: Value,
-    seed: Value,
+    seed: Option<String>,
     parameters: Map<String, Value>,
 }
 
@@ -129,7 +129,9 @@ impl Trial {
         }
         let trial: Value =
             read_small(&path).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        (self.number, self.seed) = (trial["trial"].clone(), trial["seed"].clone());
+        self.number = trial["trial"].clone();
+        // As text, because JavaScript rounds integers above 2^53.
+        self.seed = trial["seed"].as_u64().map(|seed| seed.to_string());
         self.parameters = trial["parameters"].as_object().cloned().unwrap_or_default();
         true
     }

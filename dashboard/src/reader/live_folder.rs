@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::passes::TICK;
 use crate::board::Board;
-use crate::folder::{Stamp, read_small, run_info};
+use crate::folder::{Stamp, began, read_small, run_info};
 use crate::settings::{Settings, from_toml};
 use crate::videos::{FOLDER as VIDEOS, videos};
 
@@ -50,9 +50,7 @@ impl LiveFolder {
         let own = &mut self.settings;
         self.board.edit(|edit| {
             edit.change(&self.id, |summary, details| {
-                if let Some(began) = info["began"].as_u64() {
-                    summary.began = Some(began);
-                }
+                summary.began = began(&info).or(summary.began);
                 let is_own = own.as_ref().is_some_and(|own| Arc::ptr_eq(own, &details.settings));
                 // Those that the program gave come first, whenever it gave them.
                 if let Some(settings) = settings

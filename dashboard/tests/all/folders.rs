@@ -34,7 +34,7 @@ fn runs_are_listed_newest_first_with_what_they_have_reached() {
     let run = named(&list, "old");
     let expected = json!({
         "id": run["id"], "name": "old", "folder": runs.path().canonicalize().unwrap().join("old"), "env": "CartPole-v1",
-        "algorithm": "impala", "seed": 1, "state": "finished", "began": 1_700_000_001_u64, "env_steps": "9000",
+        "algorithm": "impala", "seed": "1", "state": "finished", "began": 1_700_000_001_u64, "env_steps": "9000",
         "episode_return": 3.0, "best_evaluation": 7.5, "wall_secs": 4.5, "env_steps_per_s": 2000.0, "results": 9,
         "group": run["group"], "sweep": null, "error": null,
     });
@@ -195,7 +195,7 @@ fn runs_are_compared_by_their_curves_and_settings() {
     assert_eq!(curves.iter().map(|run| run["id"].as_str().unwrap()).collect::<Vec<_>>(), ids);
     assert_eq!(
         (&curves[0]["name"], &curves[0]["seed"], &curves[0]["state"]),
-        (&json!("s2"), &json!(2), &json!("finished"))
+        (&json!("s2"), &json!("2"), &json!("finished"))
     );
     assert!(curves[0]["group"] == curves[2]["group"] && curves[0]["group"] != curves[1]["group"]);
     assert_eq!(curves[0]["returns"]["x"], json!([1000.0, 2000.0, 3000.0, 4000.0, 5000.0]));

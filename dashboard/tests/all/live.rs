@@ -45,7 +45,7 @@ fn versions_grow_while_a_run_trains_and_the_answers_with_them() {
     }
     let (list, run, mut events) = browser.join().unwrap();
     let summary = &list["runs"][0];
-    assert_eq!((&summary["id"], &summary["state"], &summary["seed"]), (&json!("live"), &json!("running"), &json!(7)));
+    assert_eq!((&summary["id"], &summary["state"], &summary["seed"]), (&json!("live"), &json!("running"), &json!("7")));
     assert_eq!((&summary["env"], &summary["algorithm"]), (&json!("CartPole-v1"), &json!("impala")));
     assert!(summary["env_steps"].is_string() && summary["began"].as_u64() > Some(1_600_000_000), "{summary}");
     assert_eq!((&run["summary"]["id"], &run["sample"], &run["videos"]), (&json!("live"), &json!(null), &json!([])));
@@ -122,7 +122,7 @@ fn a_folder_adds_what_it_has_beside_the_results() {
     let id = super::id(&list, "mine");
     let run = wait_for("the video", || {
         let run = json(addr, &format!("/api/runs/{id}"));
-        (run["videos"] != json!([]) && run["summary"]["seed"] == 7 && !run["info"].is_null()).then_some(run)
+        (run["videos"] != json!([]) && run["summary"]["seed"] == "7" && !run["info"].is_null()).then_some(run)
     });
     let video = json!([{"name": "evaluation-000000001000.png", "at_env_steps": "1000", "bytes": 3}]);
     assert_eq!((&run["videos"], &run["results"], &run["info"]["seed"]), (&video, &json!(1), &json!(7)));

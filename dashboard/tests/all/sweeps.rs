@@ -17,7 +17,7 @@ fn a_sweep_is_shown_with_its_trials() {
                 [parameters]\nlearner.lr = { log_uniform = [1e-4, 1e-2] }\nalgorithm = [\"ppo\", \"appo\"]\n";
     fs::write(sweep.join("sweep.toml"), text).unwrap();
     fs::write(sweep.join("base.toml"), "").unwrap();
-    for (number, seed) in [(1, 1), (1, 2), (2, 1)] {
+    for (number, seed) in [(1, 1), (1, 2), (2, u64::MAX)] {
         let trial = sweep.join(format!("trial-{number:04}-s{seed}"));
         if number == 1 {
             make_run(&trial, seed, 4);
@@ -50,13 +50,13 @@ fn a_sweep_is_shown_with_its_trials() {
     let rows = sweep["rows"].as_array().unwrap();
     let run = &rows[0]["run"];
     let first = json!({
-        "trial": 1, "seed": 1, "parameters": {"learner.lr": 0.001, "algorithm": "ppo"}, "value": 7.5, "env_steps": "4000",
+        "trial": 1, "seed": "1", "parameters": {"learner.lr": 0.001, "algorithm": "ppo"}, "value": 7.5, "env_steps": "4000",
         "state": "finished", "run": run,
     });
     assert_eq!(rows[0], first);
     assert_eq!(get(addr, &format!("/api/runs/{}", run.as_str().unwrap())).status, 200);
     let last = json!({
-        "trial": 2, "seed": 1, "parameters": {"learner.lr": 0.001, "algorithm": "ppo"}, "value": null, "env_steps": null,
+        "trial": 2, "seed": "18446744073709551615", "parameters": {"learner.lr": 0.001, "algorithm": "ppo"}, "value": null, "env_steps": null,
         "state": "waiting", "run": null,
     });
     assert_eq!(rows[2], last);
