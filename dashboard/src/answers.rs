@@ -76,8 +76,8 @@ pub(crate) fn curves(runs: &[(Run, Details)], missing: &[Missing]) -> Value {
         let summary = &run.summary;
         curves["id"] = json!(summary.id);
         curves["name"] = json!(summary.name);
-        curves["seed"] = json!(summary.seed.map(|seed| seed.to_string()));
-        curves["group"] = json!(summary.group);
+        curves["seed"] = json!(summary.settings.seed.map(|seed| seed.to_string()));
+        curves["group"] = json!(summary.settings.group);
         curves["state"] = json!(summary.state);
         curves
     };

@@ -1,4 +1,4 @@
-//! [`Board`]: what is known of all runs, for those who show it.
+//! [`Board`]: what is known of all runs, between the threads that read and the one that answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ struct State {
     problems: Vec<String>,
     /// Whether all folders have been looked into.
     is_complete: bool,
-    /// Runs that someone waits for.
+    /// Runs that a request waits for.
     wanted: BTreeSet<String>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Run {
     pub(crate) version: u64,
     pub(crate) summary: Arc<Summary>,
     pub(crate) folder: Option<Arc<PathBuf>>,
-    /// `None` until someone asks for it.
+    /// `None` until a request asks for them.
     pub(crate) details: Option<Details>,
 }
 
@@ -107,10 +107,10 @@ pub(crate) struct Versions {
 pub(crate) struct Edit<'a>(MutexGuard<'a, State>);
 
 impl Board {
-    /// An empty board that has versions from `first` on.
-    pub(crate) fn new(first: u64, watched: Vec<String>) -> Self {
-        let state = State { newest: first, list: first, watched, ..State::default() };
-        Self { state: Mutex::new(state), newest: watch::Sender::new(first) }
+    /// An empty board of the folders `watched`.
+    pub(crate) fn new(watched: Vec<String>) -> Self {
+        let state = State { watched, ..State::default() };
+        Self { state: Mutex::new(state), newest: watch::Sender::new(0) }
     }
 
     /// Waits for versions.
@@ -136,7 +136,7 @@ impl Board {
                 // Copied only while an answer is being made of it.
                 Arc::make_mut(&mut details.history).take(result);
             }
-            run.summary = Arc::new(Summary::clone(&run.summary).with_figures(&figures));
+            Arc::make_mut(&mut run.summary).put_figures(figures);
             edit.touch(id);
         });
     }
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn of_many_problems_the_first_are_shown_and_the_others_counted() {
-        let board = Board::new(0, Vec::new());
+        let board = Board::new(Vec::new());
         let problems = |n: usize| (0..n).map(|i| format!("problem {i}")).collect::<Vec<_>>();
         board.edit(|edit| edit.put_problems(problems(20)));
         assert_eq!(board.list().problems, problems(20));

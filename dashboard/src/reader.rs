@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_panic_of_the_thread_is_among_the_problems() {
-        let board = Arc::new(Board::new(0, Vec::new()));
+        let board = Arc::new(Board::new(Vec::new()));
         let reader = Reader::start(Arc::clone(&board), |_| panic!("no such luck")).unwrap();
         let ended = reader.ended.recv_timeout(Duration::from_secs(60));
         assert_eq!(ended, Err(crossbeam_channel::RecvTimeoutError::Disconnected));

@@ -142,8 +142,8 @@ pub(crate) fn ids(uri: &Uri) -> Result<Vec<String>, Refusal> {
     }
 }
 
-/// Whether the browser has what the tag is of.
-pub(crate) fn has(headers: &HeaderMap, tag: &str) -> bool {
+/// Whether the browser has what the tag is of, by its `If-None-Match`.
+pub(crate) fn is_not_modified(headers: &HeaderMap, tag: &str) -> bool {
     let kept = headers.get_all(header::IF_NONE_MATCH).into_iter().filter_map(|tags| tags.to_str().ok());
     kept.flat_map(|tags| tags.split(',')).any(|kept| kept.trim().trim_start_matches("W/") == tag)
 }

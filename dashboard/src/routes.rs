@@ -25,7 +25,7 @@ use crate::assets::{ASSETS, INDEX};
 use crate::board::{Board, Details, Run};
 use crate::events::events;
 use crate::reader::Wake;
-use crate::request::{Refusal, guard, has, ids};
+use crate::request::{Refusal, guard, ids, is_not_modified};
 use crate::videos;
 
 /// How long a question waits for a run to be read.
@@ -159,7 +159,7 @@ async fn video(
     let changed = changed.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
     let tag = format!("\"{bytes:x}-{changed:x}\"");
     let kept = [(header::ETAG, tag.clone()), (header::CACHE_CONTROL, "private, no-cache".to_owned())];
-    if has(&headers, &tag) {
+    if is_not_modified(&headers, &tag) {
         return Ok((StatusCode::NOT_MODIFIED, kept).into_response());
     }
     let about = [(header::CONTENT_TYPE, "image/png".to_owned()), (header::CONTENT_LENGTH, bytes.to_string())];
@@ -242,7 +242,7 @@ fn json(text: impl Into<Bytes>) -> Response {
 fn file(headers: &HeaderMap, content_type: &'static str, text: &'static str) -> Response {
     let tag = format!("\"{:016x}\"", xxh3_64(text.as_bytes()));
     let kept = [(header::ETAG, tag.clone()), (header::CACHE_CONTROL, "no-cache".to_owned())];
-    match has(headers, &tag) {
+    match is_not_modified(headers, &tag) {
         true => (StatusCode::NOT_MODIFIED, kept).into_response(),
         false => (kept, [(header::CONTENT_TYPE, content_type)], text).into_response(),
     }

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Names of a run, from its settings.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Settings {
     pub(crate) env: Option<String>,
     pub(crate) algorithm: Option<String>,
+    #[serde(serialize_with = "as_text")]
     pub(crate) seed: Option<u64>,
     /// Equal for runs that differ in their seed alone.
     pub(crate) group: Option<String>,
@@ -68,6 +70,14 @@ pub(crate) fn flat(settings: &Value) -> BTreeMap<String, &Value> {
     let mut found = BTreeMap::new();
     add(settings, String::new(), &mut found);
     found
+}
+
+/// A count as text, because JavaScript rounds integers above 2^53.
+pub(crate) fn as_text<S: Serializer>(count: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    match count {
+        Some(count) => serializer.collect_str(count),
+        None => serializer.serialize_none(),
+    }
 }
 
 fn named(settings: &Map<String, Value>, keys: &[&str]) -> Option<String> {

@@ -172,17 +172,18 @@ impl FolderRun {
     }
 
     pub(crate) fn summary(&self) -> Summary {
-        let summary = Summary {
+        let errors = [&self.failure, &self.figures.failure, &self.problem, &self.settings_problem, &self.info_problem];
+        Summary {
+            id: self.id.clone(),
+            name: name(&self.path),
             folder: Some(self.path.display().to_string()),
+            settings: self.settings.clone(),
+            state: self.state,
             began: self.began.or_else(|| self.began_about()),
+            figures: self.figures.clone(),
             sweep: self.sweep.as_deref().map(id),
-            ..Summary::new(&self.id, &name(&self.path), self.state)
-        };
-        let summary = summary.with_settings(&self.settings).with_figures(&self.figures);
-        let error = self.failure.clone().or(summary.error);
-        let problems = [&self.problem, &self.settings_problem, &self.info_problem];
-        let error = error.or_else(|| problems.into_iter().flatten().next().cloned());
-        Summary { error, ..summary }
+            error: errors.into_iter().flatten().next().cloned(),
+        }
     }
 
     /// `None` if it has not been asked for.

@@ -56,7 +56,7 @@ impl LiveFolder {
                 if let Some(settings) = settings
                     && (is_own || details.settings.is_null())
                 {
-                    *summary = summary.clone().with_settings(&Settings::of(&settings));
+                    summary.settings = Settings::of(&settings);
                     details.settings = Arc::clone(&settings);
                     *own = Some(settings);
                 }

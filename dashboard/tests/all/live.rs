@@ -104,7 +104,7 @@ fn after_its_end_a_result_is_refused() {
 }
 
 #[test]
-fn a_folder_adds_what_it_has_beside_the_results() {
+fn a_folder_adds_what_it_has_besides_the_results() {
     let runs = tempfile::tempdir().unwrap();
     let folder = runs.path().join("mine");
     let missing = Dashboard::bind("127.0.0.1:0").unwrap().with_folder(&folder).unwrap_err();

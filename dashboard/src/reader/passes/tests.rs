@@ -9,7 +9,7 @@ use super::*;
 use crate::board::Details;
 
 fn passes(root: &Path) -> (Passes, Arc<Board>, Sender<()>) {
-    let board = Arc::new(Board::new(0, Vec::new()));
+    let board = Arc::new(Board::new(Vec::new()));
     let (wake, woken) = bounded(1);
     (Passes::new(vec![root.to_owned()], Arc::clone(&board), woken), board, wake)
 }
