@@ -284,6 +284,9 @@ mod tests {
         let failed = [("fmt", unchecked(), second), ("tidy", Outcome::Failed, second)];
         let text = table(&failed, 2 * second);
         assert!(text.starts_with("\nci FAILED at `tidy` after 2.0 s\n  fmt           1.0 s  NOT CHECKED"), "{text}");
-        assert!(text.contains("  <- failed\n  not run: clippy, docs, ") && text.ends_with("cargo xtask tidy"), "{text}");
+        assert!(
+            text.contains("  <- failed\n  not run: clippy, docs, ") && text.ends_with("cargo xtask tidy"),
+            "{text}"
+        );
     }
 }

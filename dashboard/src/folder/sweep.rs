@@ -127,8 +127,7 @@ impl Trial {
         if std::mem::replace(&mut self.seen, now) == now {
             return false;
         }
-        let trial: Value =
-            read_small(&path).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let trial: Value = read_small(&path).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         self.number = trial["trial"].clone();
         // As text, because JavaScript rounds integers above 2^53.
         self.seed = trial["seed"].as_u64().map(|seed| seed.to_string());
@@ -140,7 +139,8 @@ impl Trial {
 /// The state of a sweep with trials in these states, `None` of which is one without a run.
 fn state_of(trials: &[Option<RunState>]) -> String {
     // A killed trial may have ended the sweep, and one that failed does not while others wait.
-    let order = [Some(RunState::Running), Some(RunState::Killed), None, Some(RunState::Failed), Some(RunState::Finished)];
+    let order =
+        [Some(RunState::Running), Some(RunState::Killed), None, Some(RunState::Failed), Some(RunState::Finished)];
     word(order.into_iter().find(|state| trials.contains(state)).unwrap_or(Some(RunState::Unknown)))
 }
 

@@ -195,7 +195,8 @@ impl Passes {
 
     fn show_sweeps(&mut self) {
         let runs = &self.runs;
-        let shown = |(folder, sweep): (&PathBuf, &mut SweepFolder)| (id(folder), sweep.shown(folder, |run| runs.get(run)));
+        let shown =
+            |(folder, sweep): (&PathBuf, &mut SweepFolder)| (id(folder), sweep.shown(folder, |run| runs.get(run)));
         let sweeps: BTreeMap<String, Arc<Sweep>> = self.sweeps.iter_mut().map(shown).collect();
         self.board.edit(|edit| edit.put_sweeps(sweeps));
     }

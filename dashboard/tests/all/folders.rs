@@ -99,7 +99,10 @@ fn a_run_that_goes_on_from_a_checkpoint_is_read_again() {
     fs::remove_file(run.join("results.jsonl")).unwrap();
     let whole = wait_for("no results", || Some(json(addr, &path)).filter(|whole| whole["results"] == 0));
     let summary = &whole["summary"];
-    assert_eq!((&summary["results"], &summary["env_steps"], &summary["error"]), (&json!(null), &json!(null), &json!(null)));
+    assert_eq!(
+        (&summary["results"], &summary["env_steps"], &summary["error"]),
+        (&json!(null), &json!(null), &json!(null))
+    );
 }
 
 #[test]

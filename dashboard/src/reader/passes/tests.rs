@@ -37,7 +37,8 @@ fn details(board: &Board, id: &str) -> Option<Details> {
 #[test]
 fn runs_are_loaded_when_they_are_asked_for_and_never_more_than_there_is_room_for() {
     let root = tempfile::tempdir().unwrap();
-    let ids: Vec<String> = (0..MAX_LOADED + 4).map(|i| make_run(&root.path().join(i.to_string()), &result(1))).collect();
+    let ids: Vec<String> =
+        (0..MAX_LOADED + 4).map(|i| make_run(&root.path().join(i.to_string()), &result(1))).collect();
     let (mut passes, board, _wake) = passes(root.path());
     assert!(!board.list().is_complete);
     assert!(passes.pass().is_continue());
