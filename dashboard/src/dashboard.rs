@@ -105,8 +105,8 @@ impl Dashboard {
         self
     }
 
-    /// Shows what the folder of the run has besides its results: `run.json`, `config.toml` and videos. The run
-    /// has the same address as when the folder is [watched](Self::watch).
+    /// Shows what the folder of the run has besides its results: `run.json`, `config.toml` and videos. The
+    /// run has the same address as when the folder is [watched](Self::watch).
     ///
     /// # Errors
     /// The folder cannot be found, or the system refuses the thread that reads it.

@@ -13,7 +13,8 @@ use crate::server::Server;
 ///
 /// Runs are found wherever they lie below the folders, and new ones within seconds; a folder need not exist
 /// yet. Results are read as they come, in bounded memory: the list needs the last line of each run, and all
-/// is kept of the runs that were asked for last. A large file is sampled first and read whole in the background.
+/// is kept of the runs that were asked for last. A large file is sampled first, and read whole in the
+/// background.
 ///
 /// # Example
 /// ```

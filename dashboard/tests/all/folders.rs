@@ -263,7 +263,7 @@ fn pipes_in_the_place_of_files_are_not_opened() {
         assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
     };
     for name in ["results.jsonl", "run.json", "config.toml"] {
-        pipe(&make_run(&runs.path().join(name), 1, 3).join(name));
+        pipe(&make_run(&runs.path().join(format!("of-{name}")), 1, 3).join(name));
     }
     let sweep = runs.path().join("sweep");
     let trial = make_run(&sweep.join("trial"), 1, 3);
@@ -274,16 +274,16 @@ fn pipes_in_the_place_of_files_are_not_opened() {
     let addr = watch.addr();
     let list = list_of(addr, 4);
     for name in ["results.jsonl", "run.json", "config.toml"] {
-        let run = named(&list, name);
+        let run = named(&list, &format!("of-{name}"));
         assert_eq!(run["error"], format!("{name} cannot be read: it is not a regular file"));
         json(addr, &format!("/api/runs/{}", run["id"].as_str().unwrap()));
     }
     // The run of this process has such a folder, too.
-    let folder = runs.path().join("run.json");
+    let folder = runs.path().join("of-run.json");
     pipe(&folder.join("config.toml"));
     fs::create_dir(folder.join("videos")).unwrap();
     fs::write(folder.join("videos/a.png"), b"png").unwrap();
     let dashboard = Dashboard::bind("127.0.0.1:0").unwrap().with_folder(&folder).unwrap();
-    let path = format!("/api/runs/{}", id(&list, "run.json"));
+    let path = format!("/api/runs/{}", id(&list, "of-run.json"));
     wait_for("the videos", || Some(json(dashboard.addr(), &path)).filter(|run| run["videos"] != json!([])));
 }

@@ -30,7 +30,7 @@ fn a_large_file_is_sampled_and_then_read_whole() {
     let watch = Dashboard::watch("127.0.0.1:0", [runs.path()]).unwrap();
     let addr = watch.addr();
     let path = format!("/api/runs/{}", id(&list_of(addr, 1), "a"));
-    // A sample, which has the first and the last result, or all; that a sample comes first is a test of the crate.
+    // A sample with the first and the last result, or all. A unit test checks that a sample comes first.
     let first = json(addr, &path);
     assert_eq!((&first["summary"]["results"], &first["env_steps"]), (&json!(N), &json!((10 * N).to_string())));
     let points = first["returns"]["x"].as_array().unwrap();
