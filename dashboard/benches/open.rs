@@ -1,4 +1,5 @@
-//! How long it takes to open the page of a run with a million results, and to read all of them behind that.
+//! How long it takes to open the page of a run with a million results, and to read all of them in the
+//! background.
 //!
 //! ```sh
 //! cargo bench -p pronk-dashboard --bench open            # a million results, 6.6 GB in the temporary folder

@@ -1,6 +1,6 @@
 //! [`Access`]: who may read.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::http::{HeaderMap, header};
@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq;
 
 use crate::error::DashboardError;
 
-/// Who may read: everyone on this machine, or those with the token.
+/// Who may read: everyone on this machine, or clients with the token.
 #[derive(Debug)]
 pub(crate) struct Access {
     addr: SocketAddr,
@@ -35,7 +35,7 @@ impl Access {
         Ok(Self { addr, token: RwLock::new(token) })
     }
 
-    /// From now on those with this token may read.
+    /// From now on clients with this token may read.
     ///
     /// # Errors
     /// It could not be part of an address, or is too short.
@@ -52,15 +52,11 @@ impl Access {
         self.addr
     }
 
-    /// What to open in a browser.
+    /// What to open in a browser: for all addresses of this machine, the one at which others reach it.
     pub(crate) fn url(&self) -> String {
         let mut addr = self.addr;
         if addr.ip().is_unspecified() {
-            // Where every machine finds itself.
-            addr.set_ip(match addr.ip() {
-                IpAddr::V4(_) => IpAddr::from([127, 0, 0, 1]),
-                IpAddr::V6(_) => IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
-            });
+            addr.set_ip(outward(addr.ip()));
         }
         match self.token() {
             Some(token) => format!("http://{addr}/?token={token}"),
@@ -78,9 +74,11 @@ impl Access {
     }
 
     /// The cookie of this token; `None` if it is wrong, or none is asked for.
+    ///
+    /// It is sent when a link of another site opens the page (`Lax`), which shows that site nothing.
     pub(crate) fn cookie(&self, token: &str) -> Option<String> {
         let is_right = is_equal(token, &self.token()?);
-        is_right.then(|| format!("{}={token}; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict", self.cookie_name()))
+        is_right.then(|| format!("{}={token}; Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax", self.cookie_name()))
     }
 
     fn has_cookie(&self, headers: &HeaderMap) -> bool {
@@ -102,7 +100,23 @@ impl Access {
     }
 }
 
-/// Whether the address that the browser believes to speak to is this machine's own. Otherwise a page of
+/// The address of this machine from which packets leave for other networks, of the family of `unspecified`;
+/// loopback without a network.
+fn outward(unspecified: IpAddr) -> IpAddr {
+    // Addresses of documentation: nothing is sent, only a route chosen.
+    let (loopback, elsewhere) = match unspecified {
+        IpAddr::V4(_) => (IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::from([192, 0, 2, 1])),
+        IpAddr::V6(_) => (IpAddr::V6(Ipv6Addr::LOCALHOST), IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1])),
+    };
+    let address = || {
+        let socket = UdpSocket::bind((unspecified, 0))?;
+        socket.connect((elsewhere, 9))?;
+        socket.local_addr()
+    };
+    address().map_or(loopback, |address: SocketAddr| address.ip())
+}
+
+/// Whether the address that the browser connects to is this machine's own. Otherwise a page of
 /// another site could read the answers, by a name that leads to 127.0.0.1.
 fn is_loopback(headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(header::HOST).into_iter();
@@ -154,11 +168,15 @@ mod tests {
         let open = || Access::new("0.0.0.0:8080".parse().unwrap()).unwrap();
         let (a, b) = (open(), open());
         assert_ne!(a.token(), b.token());
-        assert!(a.url().starts_with("http://127.0.0.1:8080/?token="), "{}", a.url());
+        let url = a.url();
+        let addr = url.strip_prefix("http://").and_then(|rest| rest.split_once("/?token=")).unwrap().0;
+        let addr: SocketAddr = addr.parse().unwrap();
+        assert!(addr.port() == 8080 && !addr.ip().is_unspecified(), "{url}");
         assert_eq!(a.verdict(&headers("anything")), Verdict::NoToken);
         let token = a.token().unwrap();
         assert_eq!(b.cookie(&token), None);
         let cookie = a.cookie(&token).unwrap();
+        assert!(cookie.ends_with("; Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax"), "{cookie}");
         let mut with_cookie = headers("anything");
         with_cookie.insert(header::COOKIE, format!("x=y; {}", cookie.split(';').next().unwrap()).parse().unwrap());
         assert_eq!(a.verdict(&with_cookie), Verdict::Allowed);

@@ -1,4 +1,4 @@
-//! [`Board`]: what is known of all runs, for those who show it.
+//! [`Board`]: what is known of all runs, between the threads that read and the one that answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -13,6 +13,9 @@ use tokio::sync::watch;
 use crate::figures::Figures;
 use crate::summary::Summary;
 use crate::videos::Video;
+
+/// The maximal number of problems in the list.
+const MAX_PROBLEMS: usize = 20;
 
 /// What is known of all runs, each with a version that grows with every change.
 ///
@@ -37,7 +40,7 @@ struct State {
     problems: Vec<String>,
     /// Whether all folders have been looked into.
     is_complete: bool,
-    /// Runs that someone waits for.
+    /// Runs that a request waits for.
     wanted: BTreeSet<String>,
 }
 
@@ -47,7 +50,7 @@ pub(crate) struct Run {
     pub(crate) version: u64,
     pub(crate) summary: Arc<Summary>,
     pub(crate) folder: Option<Arc<PathBuf>>,
-    /// `None` until someone asks for it.
+    /// `None` until a request asks for them.
     pub(crate) details: Option<Details>,
 }
 
@@ -70,11 +73,11 @@ pub(crate) struct Sample {
 }
 
 /// A sweep on the board.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sweep {
     /// Its entry in the list.
     pub(crate) entry: Value,
-    /// The whole.
+    /// All of it.
     pub(crate) answer: Value,
 }
 
@@ -86,6 +89,8 @@ pub(crate) struct List {
     pub(crate) sweeps: Vec<Arc<Sweep>>,
     pub(crate) watched: Vec<String>,
     pub(crate) problems: Vec<String>,
+    /// Whether all folders have been looked into.
+    pub(crate) is_complete: bool,
 }
 
 /// The versions of what has changed.
@@ -102,10 +107,10 @@ pub(crate) struct Versions {
 pub(crate) struct Edit<'a>(MutexGuard<'a, State>);
 
 impl Board {
-    /// An empty board that has versions from `first` on.
-    pub(crate) fn new(first: u64, watched: Vec<String>) -> Self {
-        let state = State { newest: first, list: first, watched, ..State::default() };
-        Self { state: Mutex::new(state), newest: watch::Sender::new(first) }
+    /// An empty board of the folders `watched`.
+    pub(crate) fn new(watched: Vec<String>) -> Self {
+        let state = State { watched, ..State::default() };
+        Self { state: Mutex::new(state), newest: watch::Sender::new(0) }
     }
 
     /// Waits for versions.
@@ -131,7 +136,7 @@ impl Board {
                 // Copied only while an answer is being made of it.
                 Arc::make_mut(&mut details.history).take(result);
             }
-            run.summary = Arc::new(Summary::clone(&run.summary).with_figures(&figures));
+            Arc::make_mut(&mut run.summary).put_figures(figures);
             edit.touch(id);
         });
     }
@@ -169,6 +174,7 @@ impl Board {
             sweeps: state.sweeps.values().cloned().collect(),
             watched: state.watched.clone(),
             problems: state.problems.clone(),
+            is_complete: state.is_complete,
         }
     }
 
@@ -244,11 +250,23 @@ impl Edit<'_> {
         }
     }
 
-    pub(crate) fn put_problems(&mut self, problems: Vec<String>) {
+    /// The problems of a search, of which the first [`MAX_PROBLEMS`] are shown.
+    pub(crate) fn put_problems(&mut self, mut problems: Vec<String>) {
+        let n_more = problems.len().saturating_sub(MAX_PROBLEMS);
+        if n_more > 0 {
+            problems.truncate(MAX_PROBLEMS);
+            problems.push(format!("and {n_more} more"));
+        }
         if self.0.problems != problems {
             self.0.problems = problems;
             self.touch_list();
         }
+    }
+
+    /// Adds a problem before the others.
+    pub(crate) fn add_problem(&mut self, problem: String) {
+        self.0.problems.insert(0, problem);
+        self.touch_list();
     }
 
     fn touch(&mut self, id: &str) {
@@ -262,5 +280,21 @@ impl Edit<'_> {
     fn touch_list(&mut self) {
         self.0.newest += 1;
         self.0.list = self.0.newest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_problems_the_first_are_shown_and_the_others_counted() {
+        let board = Board::new(Vec::new());
+        let problems = |n: usize| (0..n).map(|i| format!("problem {i}")).collect::<Vec<_>>();
+        board.edit(|edit| edit.put_problems(problems(20)));
+        assert_eq!(board.list().problems, problems(20));
+        board.edit(|edit| edit.put_problems(problems(70)));
+        let shown = board.list().problems;
+        assert_eq!((&shown[..20], &*shown[20], shown.len()), (&*problems(20), "and 50 more", 21));
     }
 }

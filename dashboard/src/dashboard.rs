@@ -16,7 +16,7 @@ use crate::reader::Reader;
 use crate::server::{Server, THREAD};
 use crate::settings::Settings;
 use crate::summary::Summary;
-use crate::watch::{Watch, first_version};
+use crate::watch::Watch;
 
 /// The id of a run without a folder.
 const LIVE: &str = "live";
@@ -52,7 +52,7 @@ pub struct Dashboard {
     board: Arc<Board>,
     /// The id of the run.
     id: String,
-    /// Reads what the folder says beside the results.
+    /// Reads what the folder says besides the results.
     reader: Option<Reader>,
 }
 
@@ -66,7 +66,7 @@ impl Dashboard {
     /// The address is invalid, its port is in use, or the system refuses the socket, the thread or a random
     /// token.
     pub fn bind(address: &str) -> Result<Self, DashboardError> {
-        let board = Arc::new(Board::new(first_version()?, Vec::new()));
+        let board = Arc::new(Board::new(Vec::new()));
         let summary = Summary { began: now_secs(), ..Summary::new(LIVE, "This run", RunState::Running) };
         board.edit(|edit| {
             edit.put(summary, None, Some(Details::default()));
@@ -92,27 +92,21 @@ impl Dashboard {
     /// name.
     pub fn with_settings(self, settings: Value) -> Self {
         let names = Settings::of(&settings);
+        let name = [&names.env, &names.algorithm].into_iter().flatten().cloned().collect::<Vec<_>>().join(" · ");
         self.board.edit(|edit| {
             edit.change(&self.id, |summary, details| {
-                *summary = summary.clone().with_settings(&names);
-                if summary.folder.is_none()
-                    && let Some(env) = &names.env
-                {
-                    summary.name = [Some(env), names.algorithm.as_ref()]
-                        .into_iter()
-                        .flatten()
-                        .cloned()
-                        .collect::<Vec<_>>()
-                        .join(" · ");
+                if summary.folder.is_none() && names.env.is_some() {
+                    summary.name = name;
                 }
+                summary.settings = names;
                 details.settings = Arc::new(settings);
             });
         });
         self
     }
 
-    /// Shows what the folder of the run has beside its results: `run.json`, `config.toml` and videos. The run
-    /// has the same address as when the folder is [watched](Self::watch).
+    /// Shows what the folder of the run has besides its results: `run.json`, `config.toml` and videos. The
+    /// run has the same address as when the folder is [watched](Self::watch).
     ///
     /// # Errors
     /// The folder cannot be found, or the system refuses the thread that reads it.

@@ -17,7 +17,7 @@ use crate::board::Board;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// A comment after so much silence keeps proxies from closing the connection.
-const SILENCE: Duration = Duration::from_secs(10);
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// Keeps nginx from collecting events before it passes them on.
 const UNBUFFERED: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -52,9 +52,9 @@ impl Listener {
             if std::mem::take(&mut self.is_paused) {
                 sleep(PAUSE).await;
             }
-            match timeout(SILENCE, self.newest.changed()).await {
+            match timeout(KEEP_ALIVE, self.newest.changed()).await {
                 Ok(changed) => changed.ok()?,
-                Err(_) => return Some(Bytes::from_static(b": still here\n\n")),
+                Err(_) => return Some(Bytes::from_static(b": keep-alive\n\n")),
             }
         }
         self.newest.mark_unchanged();

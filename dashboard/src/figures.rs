@@ -1,11 +1,15 @@
 //! [`Figures`]: what the list shows of a result.
 
 use pronk::ResultDict;
+use serde::Serialize;
 use serde_json::Value;
 
+use crate::settings::as_text;
+
 /// The figures of one result.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Figures {
+    #[serde(serialize_with = "as_text")]
     pub(crate) env_steps: Option<u64>,
     pub(crate) episode_return: Option<f64>,
     pub(crate) best_evaluation: Option<f64>,
@@ -15,6 +19,7 @@ pub(crate) struct Figures {
     /// The number of results so far.
     pub(crate) results: Option<u64>,
     /// The error that ended the run.
+    #[serde(skip)]
     pub(crate) failure: Option<String>,
 }
 

@@ -3,6 +3,7 @@
 mod find;
 mod last_line;
 mod lines;
+mod open;
 mod results;
 mod run;
 mod sample;
@@ -10,6 +11,7 @@ mod stamp;
 mod sweep;
 
 pub(crate) use find::{Found, find};
+pub(crate) use open::{began, read_small, run_info};
 pub(crate) use run::FolderRun;
 pub(crate) use stamp::Stamp;
 pub(crate) use sweep::SweepFolder;

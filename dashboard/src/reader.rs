@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use pronk::metrics::catch;
 
 use crate::board::Board;
 use crate::error::DashboardError;
@@ -42,25 +43,36 @@ impl Wake {
 impl Reader {
     /// Puts the runs in folders on the board.
     pub(crate) fn of_folders(folders: Vec<PathBuf>, board: Arc<Board>) -> Result<Self, DashboardError> {
-        Self::start(move |woken| Passes::new(folders, board, woken).run())
+        Self::start(Arc::clone(&board), move |woken| Passes::new(folders, board, woken).run())
     }
 
     /// Adds what the folder of the run `id` says to that run, which is on the board.
     pub(crate) fn of_live_run(folder: PathBuf, id: String, board: Arc<Board>) -> Result<Self, DashboardError> {
-        Self::start(move |woken| LiveFolder::new(folder, id, board).run(&woken))
+        Self::start(Arc::clone(&board), move |woken| LiveFolder::new(folder, id, board).run(&woken))
     }
 
     pub(crate) fn wake(&self) -> Option<Wake> {
         self.wake.clone()
     }
 
-    fn start(read: impl FnOnce(Receiver<()>) + Send + 'static) -> Result<Self, DashboardError> {
+    /// Starts a thread that reads. If it panics, the board says so.
+    fn start(board: Arc<Board>, read: impl FnOnce(Receiver<()>) + Send + 'static) -> Result<Self, DashboardError> {
         let (wake, woken) = bounded(1);
         let (ends, ended) = bounded::<()>(0);
         let work = move || {
-            // Dropped as the thread ends, also by a panic.
+            // Dropped as the thread ends.
             let _ends = ends;
-            read(woken);
+            if let Err(panic) = catch(|| read(woken)) {
+                tracing::error!("the thread `{THREAD}` panicked: {panic}");
+                board.edit(|edit| {
+                    edit.add_problem(format!(
+                        "folders are not read any more, so this page stands still: the thread `{THREAD}` panicked \
+                         ({panic}); start the program again, and report this as a bug"
+                    ));
+                    // Questions for runs that are not there would wait for a search.
+                    edit.complete();
+                });
+            }
         };
         let refused = |source: io::Error| DashboardError::Thread { what: "thread that reads folders", source };
         thread::Builder::new().name(THREAD.to_owned()).spawn(work).map_err(refused)?;
@@ -74,5 +86,21 @@ impl Drop for Reader {
         if self.ended.recv_timeout(PATIENCE) == Err(crossbeam_channel::RecvTimeoutError::Timeout) {
             tracing::warn!("the thread `{THREAD}` still reads a folder, and is not waited for");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_thread_is_among_the_problems() {
+        let board = Arc::new(Board::new(Vec::new()));
+        let reader = Reader::start(Arc::clone(&board), |_| panic!("no such luck")).unwrap();
+        let ended = reader.ended.recv_timeout(Duration::from_secs(60));
+        assert_eq!(ended, Err(crossbeam_channel::RecvTimeoutError::Disconnected));
+        let list = board.list();
+        assert!(matches!(&*list.problems, [problem] if problem.contains("no such luck")), "{:?}", list.problems);
+        assert!(board.is_complete());
     }
 }

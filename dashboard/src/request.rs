@@ -44,6 +44,11 @@ impl Refusal {
         Self { status, reason: reason.into() }
     }
 
+    /// A sentence without a full stop.
+    pub(crate) fn reason(&self) -> &str {
+        &self.reason
+    }
+
     pub(crate) fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, format!("there is no {what}"))
     }
@@ -137,8 +142,8 @@ pub(crate) fn ids(uri: &Uri) -> Result<Vec<String>, Refusal> {
     }
 }
 
-/// Whether the browser has what the tag is of.
-pub(crate) fn has(headers: &HeaderMap, tag: &str) -> bool {
+/// Whether the browser has what the tag is of, by its `If-None-Match`.
+pub(crate) fn is_not_modified(headers: &HeaderMap, tag: &str) -> bool {
     let kept = headers.get_all(header::IF_NONE_MATCH).into_iter().filter_map(|tags| tags.to_str().ok());
     kept.flat_map(|tags| tags.split(',')).any(|kept| kept.trim().trim_start_matches("W/") == tag)
 }

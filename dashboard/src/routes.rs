@@ -20,12 +20,12 @@ use tokio::time::{Instant, timeout, timeout_at};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::access::Access;
-use crate::answers::{self, Answers};
+use crate::answers::{self, Answers, Missing};
 use crate::assets::{ASSETS, INDEX};
 use crate::board::{Board, Details, Run};
 use crate::events::events;
 use crate::reader::Wake;
-use crate::request::{Refusal, guard, has, ids};
+use crate::request::{Refusal, guard, ids, is_not_modified};
 use crate::videos;
 
 /// How long a question waits for a run to be read.
@@ -52,6 +52,13 @@ struct Parts {
     answers: Answers,
     listeners: Arc<Semaphore>,
     videos: Arc<Semaphore>,
+}
+
+/// Runs that were asked for together.
+struct Several {
+    runs: Vec<(Run, Details)>,
+    /// Those that are not there, or could not be read in time.
+    missing: Vec<Missing>,
 }
 
 pub(crate) fn router(board: Arc<Board>, access: Arc<Access>, wake: Option<Wake>) -> Router {
@@ -100,11 +107,13 @@ async fn run(State(app): State<App>, id: InPath<String>) -> Result<Response, Ref
 }
 
 async fn curves(State(app): State<App>, uri: Uri) -> Result<Response, Refusal> {
-    Ok(json(answers::curves(&app.several(ids(&uri)?).await?).to_string()))
+    let Several { runs, missing } = app.several(ids(&uri)?).await?;
+    Ok(json(answers::curves(&runs, &missing).to_string()))
 }
 
 async fn differences(State(app): State<App>, uri: Uri) -> Result<Response, Refusal> {
-    Ok(json(answers::differences(&app.several(ids(&uri)?).await?).to_string()))
+    let Several { runs, missing } = app.several(ids(&uri)?).await?;
+    Ok(json(answers::differences(&runs, &missing).to_string()))
 }
 
 async fn sweep(State(app): State<App>, id: InPath<String>) -> Result<Response, Refusal> {
@@ -134,15 +143,13 @@ async fn video(
     let deadline = Instant::now() + PATIENCE;
     let (run, details) = app.details(&id, deadline).await?;
     let none = || Refusal::not_found("such video");
-    // Only names that are in the folder: none leads out of it.
+    // Only names that were found in the folder of videos: none has a `/` or is `..`.
     let folder = run.folder.filter(|_| details.videos.iter().any(|video| video.name == name)).ok_or_else(none)?;
-    let path = folder.join(videos::FOLDER).join(&name);
     let busy = |_| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "other videos are being sent: ask again");
     let place = timeout_at(deadline, Arc::clone(&app.0.videos).acquire_owned()).await.map_err(busy)?;
     let place = place.map_err(|_| none())?;
     let open = spawn_blocking(move || {
-        let file = File::open(path)?;
-        let metadata = file.metadata()?;
+        let (file, metadata) = videos::open(&folder, &name)?;
         io::Result::Ok((file, metadata.len(), metadata.modified()?))
     });
     let slow = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the disk does not answer: ask again");
@@ -152,7 +159,7 @@ async fn video(
     let changed = changed.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
     let tag = format!("\"{bytes:x}-{changed:x}\"");
     let kept = [(header::ETAG, tag.clone()), (header::CACHE_CONTROL, "private, no-cache".to_owned())];
-    if has(&headers, &tag) {
+    if is_not_modified(&headers, &tag) {
         return Ok((StatusCode::NOT_MODIFIED, kept).into_response());
     }
     let about = [(header::CONTENT_TYPE, "image/png".to_owned()), (header::CONTENT_LENGTH, bytes.to_string())];
@@ -203,22 +210,26 @@ impl App {
         }
     }
 
-    /// All of several runs, without those that are not there or could not be read in time.
-    async fn several(&self, ids: Vec<String>) -> Result<Vec<(Run, Details)>, Refusal> {
+    /// All of several runs. Refused if there is none of them.
+    async fn several(&self, ids: Vec<String>) -> Result<Several, Refusal> {
         let deadline = Instant::now() + PATIENCE;
         for id in &ids {
             self.0.board.ask(id);
         }
-        let (mut found, mut refusal) = (Vec::new(), None);
+        let mut several = Several { runs: Vec::new(), missing: Vec::new() };
+        let mut refusal = None;
         for id in ids {
             match self.details(&id, deadline).await {
-                Ok(run) => found.push(run),
-                Err(why) => refusal = Some(why),
+                Ok(run) => several.runs.push(run),
+                Err(why) => {
+                    several.missing.push(Missing { id, reason: why.reason().to_owned() });
+                    refusal = Some(why);
+                }
             }
         }
         match refusal {
-            Some(refusal) if found.is_empty() => Err(refusal),
-            _ => Ok(found),
+            Some(refusal) if several.runs.is_empty() => Err(refusal),
+            _ => Ok(several),
         }
     }
 }
@@ -231,7 +242,7 @@ fn json(text: impl Into<Bytes>) -> Response {
 fn file(headers: &HeaderMap, content_type: &'static str, text: &'static str) -> Response {
     let tag = format!("\"{:016x}\"", xxh3_64(text.as_bytes()));
     let kept = [(header::ETAG, tag.clone()), (header::CACHE_CONTROL, "no-cache".to_owned())];
-    match has(headers, &tag) {
+    match is_not_modified(headers, &tag) {
         true => (StatusCode::NOT_MODIFIED, kept).into_response(),
         false => (kept, [(header::CONTENT_TYPE, content_type)], text).into_response(),
     }

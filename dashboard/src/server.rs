@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::access::Access;
 use crate::board::Board;
-use crate::connections::accept;
+use crate::connections::{Deadlines, accept};
 use crate::error::DashboardError;
 use crate::reader::Wake;
 use crate::routes::router;
@@ -54,7 +54,7 @@ impl Server {
         let router = router(board, Arc::clone(&access), wake);
         let (closing, mut closed) = watch::channel(());
         let serve = move || {
-            runtime.spawn(accept(listener, router));
+            runtime.spawn(accept(listener, router, Deadlines::default()));
             // Fails once the other end is dropped.
             let _ = runtime.block_on(closed.changed());
             // With all connections. A disk that does not answer is not waited for.

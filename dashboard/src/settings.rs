@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use pronk::metrics::settings;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Names of a run, from its settings.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Settings {
     pub(crate) env: Option<String>,
     pub(crate) algorithm: Option<String>,
+    #[serde(serialize_with = "as_text")]
     pub(crate) seed: Option<u64>,
     /// Equal for runs that differ in their seed alone.
     pub(crate) group: Option<String>,
@@ -17,12 +20,14 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn of(settings: &Value) -> Self {
-        let Some(table) = settings.as_object() else { return Self::default() };
+        if !settings.is_object() {
+            return Self::default();
+        }
         Self {
-            env: named(table, &["env", "environment", "env_id"]),
-            algorithm: named(table, &["algorithm", "algo"]),
+            env: settings::env(settings).map(str::to_owned),
+            algorithm: settings::algorithm(settings).map(str::to_owned),
             seed: settings["seed"].as_u64(),
-            group: Some(format!("{:016x}", xxh3_64(without_seed(table).as_bytes()))),
+            group: Some(format!("{:016x}", xxh3_64(without_seed(settings).as_bytes()))),
         }
     }
 }
@@ -51,44 +56,21 @@ fn json(value: toml::Value) -> Value {
 
 /// Every setting that is no table, by its path.
 pub(crate) fn flat(settings: &Value) -> BTreeMap<String, &Value> {
-    fn add<'a>(value: &'a Value, path: String, into: &mut BTreeMap<String, &'a Value>) {
-        match value {
-            Value::Object(table) if !table.is_empty() => {
-                for (key, value) in table {
-                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                    add(value, path, into);
-                }
-            }
-            Value::Null if path.is_empty() => {}
-            leaf => {
-                into.insert(path, leaf);
-            }
-        }
-    }
-    let mut found = BTreeMap::new();
-    add(settings, String::new(), &mut found);
-    found
+    settings::leaves(settings).into_iter().collect()
 }
 
-fn named(settings: &Map<String, Value>, keys: &[&str]) -> Option<String> {
-    match keys.iter().find_map(|key| settings.get(*key))? {
-        Value::String(name) => Some(name.clone()),
-        // An algorithm with its settings.
-        Value::Object(table) if table.len() == 1 => table.keys().next().cloned(),
-        value => value.get("name")?.as_str().map(str::to_owned),
+/// A count as text, because JavaScript rounds integers above 2^53.
+pub(crate) fn as_text<S: Serializer>(count: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    match count {
+        Some(count) => serializer.collect_str(count),
+        None => serializer.serialize_none(),
     }
 }
 
 /// All settings but the seed as a text that does not depend on their order.
-fn without_seed(settings: &Map<String, Value>) -> String {
-    let settings = Value::Object(settings.clone());
-    let mut text = String::new();
-    for (path, value) in flat(&settings) {
-        if path != "seed" {
-            text += &format!("{path}={value}\n");
-        }
-    }
-    text
+fn without_seed(settings: &Value) -> String {
+    let leaves = flat(settings).into_iter().filter(|(path, _)| path != "seed");
+    leaves.map(|(path, value)| format!("{path}={value}\n")).collect()
 }
 
 #[cfg(test)]

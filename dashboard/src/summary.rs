@@ -1,7 +1,7 @@
 //! [`Summary`]: a run in the list.
 
 use pronk::RunState;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::figures::Figures;
 use crate::settings::Settings;
@@ -12,21 +12,13 @@ pub(crate) struct Summary {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) folder: Option<String>,
-    pub(crate) env: Option<String>,
-    pub(crate) algorithm: Option<String>,
-    pub(crate) seed: Option<u64>,
+    #[serde(flatten)]
+    pub(crate) settings: Settings,
     pub(crate) state: RunState,
     /// Seconds since 1970.
     pub(crate) began: Option<u64>,
-    /// As text, because JavaScript rounds integers above 2^53.
-    #[serde(serialize_with = "as_text")]
-    pub(crate) env_steps: Option<u64>,
-    pub(crate) episode_return: Option<f64>,
-    pub(crate) best_evaluation: Option<f64>,
-    pub(crate) wall_secs: Option<f64>,
-    pub(crate) env_steps_per_s: Option<f64>,
-    pub(crate) results: Option<u64>,
-    pub(crate) group: Option<String>,
+    #[serde(flatten)]
+    pub(crate) figures: Figures,
     /// The id of its sweep.
     pub(crate) sweep: Option<String>,
     pub(crate) error: Option<String>,
@@ -35,49 +27,14 @@ pub(crate) struct Summary {
 impl Summary {
     /// A run of which nothing else is known.
     pub(crate) fn new(id: &str, name: &str, state: RunState) -> Self {
-        Self {
-            id: id.to_owned(),
-            name: name.to_owned(),
-            folder: None,
-            env: None,
-            algorithm: None,
-            seed: None,
-            state,
-            began: None,
-            env_steps: None,
-            episode_return: None,
-            best_evaluation: None,
-            wall_secs: None,
-            env_steps_per_s: None,
-            results: None,
-            group: None,
-            sweep: None,
-            error: None,
-        }
+        let (settings, figures) = (Settings::default(), Figures::default());
+        let (id, name) = (id.to_owned(), name.to_owned());
+        Self { id, name, folder: None, settings, state, began: None, figures, sweep: None, error: None }
     }
 
-    pub(crate) fn with_settings(self, settings: &Settings) -> Self {
-        let Settings { env, algorithm, seed, group } = settings.clone();
-        Self { env, algorithm, seed, group, ..self }
-    }
-
-    pub(crate) fn with_figures(self, figures: &Figures) -> Self {
-        Self {
-            env_steps: figures.env_steps,
-            episode_return: figures.episode_return,
-            best_evaluation: figures.best_evaluation,
-            wall_secs: figures.wall_secs,
-            env_steps_per_s: figures.env_steps_per_s,
-            results: figures.results,
-            error: figures.failure.clone().or(self.error),
-            ..self
-        }
-    }
-}
-
-fn as_text<S: Serializer>(count: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
-    match count {
-        Some(count) => serializer.collect_str(count),
-        None => serializer.serialize_none(),
+    /// Takes the figures of a newer result, and its error if it has one.
+    pub(crate) fn put_figures(&mut self, figures: Figures) {
+        self.error = figures.failure.clone().or(self.error.take());
+        self.figures = figures;
     }
 }

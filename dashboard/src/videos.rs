@@ -1,6 +1,7 @@
 //! Videos of a run's evaluations.
 
-use std::fs;
+use std::fs::{self, File, Metadata};
+use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -21,6 +22,20 @@ pub(crate) struct Video {
     pub(crate) bytes: u64,
     #[serde(skip)]
     changed: Option<SystemTime>,
+}
+
+/// Opens a video that was listed in the folder of a run.
+///
+/// # Errors
+/// It cannot be opened, or another thing has its name by now, such as a link or a pipe.
+pub(crate) fn open(run: &Path, video: &str) -> io::Result<(File, Metadata)> {
+    let path = run.join(FOLDER).join(video);
+    if !fs::symlink_metadata(&path)?.is_file() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    Ok((file, metadata))
 }
 
 /// The videos in the folder of a run, the newest first.

@@ -13,7 +13,8 @@ use crate::server::Server;
 ///
 /// Runs are found wherever they lie below the folders, and new ones within seconds; a folder need not exist
 /// yet. Results are read as they come, in bounded memory: the list needs the last line of each run, and all
-/// is kept of the runs that were asked for last. A large file is sampled first and read whole behind that.
+/// is kept of the runs that were asked for last. A large file is sampled first, and read whole in the
+/// background.
 ///
 /// # Example
 /// ```
@@ -35,7 +36,7 @@ pub struct Watch {
 impl Watch {
     pub(crate) fn start(address: &str, folders: Vec<PathBuf>) -> Result<Self, DashboardError> {
         let watched = folders.iter().map(|folder| folder.display().to_string()).collect();
-        let board = Arc::new(Board::new(first_version()?, watched));
+        let board = Arc::new(Board::new(watched));
         let reader = Reader::of_folders(folders, Arc::clone(&board))?;
         let server = Server::start(address, board, reader.wake())?;
         Ok(Self { server, _reader: reader })
@@ -59,13 +60,4 @@ impl Watch {
     pub fn url(&self) -> String {
         self.server.access().url()
     }
-}
-
-/// Versions begin anywhere, so that a browser that is still open notices another process at the address.
-pub(crate) fn first_version() -> Result<u64, DashboardError> {
-    let mut bytes = [0; 4];
-    let refused = |error: getrandom::Error| DashboardError::Thread { what: "random number", source: error.into() };
-    getrandom::fill(&mut bytes).map_err(refused)?;
-    // Far below 2^53, above which JavaScript rounds.
-    Ok(u64::from(u32::from_le_bytes(bytes)) << 12)
 }

@@ -2,7 +2,7 @@
 
 mod pipeline;
 mod series;
-mod settings;
+pub mod settings;
 mod shorten;
 mod steps;
 mod threads;
@@ -299,9 +299,7 @@ fn episode_return(result: &ResultDict) -> Option<f64> {
 }
 
 fn run_name(settings: &Value) -> String {
-    let env = settings::named(settings, &["env", "environment", "env_id"]);
-    let algorithm = settings::named(settings, &["algorithm", "algo"]);
-    let names: Vec<&str> = env.into_iter().chain(algorithm).collect();
+    let names: Vec<&str> = settings::env(settings).into_iter().chain(settings::algorithm(settings)).collect();
     if names.is_empty() { "A run".to_owned() } else { shortened(&names.join(" · "), 200) }
 }
 

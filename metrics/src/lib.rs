@@ -46,7 +46,7 @@ pub use info::{Info, InfoError, InfoTree, Leaf, LeafValue, LearnerInfo, LearnerI
 
 pub use result::ResultDict;
 
-pub use history::RunHistory;
+pub use history::{RunHistory, settings};
 
 pub use reporter::{
     Console, Csv, FileMark, HtmlReport, JsonLines, ReportError, Reporter, ReporterFn, TensorBoard, charts, reporter_fn,

@@ -30,6 +30,7 @@ enum Work {
 }
 
 /// What comes of a stage.
+#[derive(Debug)]
 enum Outcome {
     Passed,
     Failed,
@@ -40,6 +41,10 @@ enum Outcome {
 impl Outcome {
     fn passed(passed: bool) -> Self {
         if passed { Self::Passed } else { Self::Failed }
+    }
+
+    fn is_failed(&self) -> bool {
+        matches!(self, Self::Failed)
     }
 }
 
@@ -124,32 +129,56 @@ pub(crate) const STAGES: &[Stage] = &[
 /// Runs all stages in order and stops at the first that fails.
 pub(crate) fn ci(root: &Path) -> Result<ExitCode> {
     let started = Instant::now();
-    let mut times = String::new();
-    for (index, stage) in STAGES.iter().enumerate() {
-        let name = stage.name;
-        say(&format!("── {name}: {} ──", stage.about))?;
-        let (passed, time) = run(root, stage)?;
-        times += &format!("\n  {name:<10}{:>9}", seconds(time));
-        if !passed {
-            let not_run: Vec<&str> = STAGES[index + 1..].iter().map(|later| later.name).collect();
-            let total = seconds(started.elapsed());
-            say(&format!("\nci FAILED at `{name}` after {total}{times}  <- failed"))?;
-            say(&format!("  not run: {}", not_run.join(", ")))?;
-            say(&format!("  rerun: cargo xtask {name}"))?;
-            return Ok(ExitCode::FAILURE);
+    let mut ended = Vec::new();
+    for stage in STAGES {
+        say(&format!("── {}: {} ──", stage.name, stage.about))?;
+        let (outcome, time) = run(root, stage)?;
+        let is_failed = outcome.is_failed();
+        ended.push((stage.name, outcome, time));
+        if is_failed {
+            break;
         }
     }
-    say(&format!("\nci passed in {}{times}", seconds(started.elapsed())))?;
-    Ok(ExitCode::SUCCESS)
+    say(&table(&ended, started.elapsed()))?;
+    Ok(exit_code(ended.iter().all(|(_, outcome, _)| !outcome.is_failed())))
+}
+
+/// What is said at the end: of the stages that ended, a line each.
+fn table(ended: &[(&str, Outcome, Duration)], total: Duration) -> String {
+    let total = seconds(total);
+    let failed = ended.iter().find(|(_, outcome, _)| outcome.is_failed()).map(|(name, ..)| name);
+    let n_unchecked = ended.iter().filter(|(_, outcome, _)| matches!(outcome, Outcome::NotChecked(_))).count();
+    let mut text = match failed {
+        Some(name) => format!("\nci FAILED at `{name}` after {total}"),
+        None if n_unchecked > 0 => format!("\nci passed in {total}, but NOT CHECKED: {n_unchecked} of its stages"),
+        None => format!("\nci passed in {total}"),
+    };
+    for (name, outcome, time) in ended {
+        text += &format!("\n  {name:<10}{:>9}", seconds(*time));
+        match outcome {
+            Outcome::Passed => {}
+            Outcome::Failed => text += "  <- failed",
+            Outcome::NotChecked(why) => text += &format!("  NOT CHECKED: {}", why.lines().next().unwrap_or_default()),
+        }
+    }
+    if let Some(name) = failed {
+        let not_run: Vec<&str> = STAGES[ended.len()..].iter().map(|later| later.name).collect();
+        text += &format!("\n  not run: {}\n  rerun: cargo xtask {name}", not_run.join(", "));
+    }
+    text
 }
 
 /// Runs the stage called `name`.
 pub(crate) fn one(root: &Path, name: &str) -> Result<ExitCode> {
     let stage = STAGES.iter().find(|stage| stage.name == name);
-    let (passed, time) = run(root, stage.with_context(|| format!("there is no stage `{name}`"))?)?;
-    let outcome = if passed { "passed" } else { "FAILED" };
-    say(&format!("{name} {outcome} in {}", seconds(time)))?;
-    Ok(exit_code(passed))
+    let (outcome, time) = run(root, stage.with_context(|| format!("there is no stage `{name}`"))?)?;
+    let said = match &outcome {
+        Outcome::Passed => "passed",
+        Outcome::Failed => "FAILED",
+        Outcome::NotChecked(_) => "NOT CHECKED",
+    };
+    say(&format!("{name} {said} in {}", seconds(time)))?;
+    Ok(exit_code(!outcome.is_failed()))
 }
 
 /// Runs the golden numbers of `dir`, which is relative to where the command was given; by default the
@@ -181,7 +210,7 @@ pub(crate) fn picture(root: &Path) -> Result<ExitCode> {
     }
 }
 
-fn run(root: &Path, stage: &Stage) -> Result<(bool, Duration)> {
+fn run(root: &Path, stage: &Stage) -> Result<(Outcome, Duration)> {
     let started = Instant::now();
     let outcome = match stage.work {
         Work::Cargo(args) => Outcome::passed(succeeds(cargo(root, args).env("RUSTDOCFLAGS", "-D warnings"))?),
@@ -211,7 +240,7 @@ fn run(root: &Path, stage: &Stage) -> Result<(bool, Duration)> {
     if let Outcome::NotChecked(why) = &outcome {
         say(&format!("NOT CHECKED, as what it needs could not be installed: {why}"))?;
     }
-    Ok((!matches!(outcome, Outcome::Failed), started.elapsed()))
+    Ok((outcome, started.elapsed()))
 }
 
 fn cargo(root: &Path, args: &str) -> Command {
@@ -238,4 +267,26 @@ fn seconds(time: Duration) -> String {
 fn say(line: &str) -> Result<()> {
     writeln!(std::io::stdout().lock(), "{line}")?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_says_which_stages_were_not_checked_and_which_failed() {
+        let (second, unchecked) = (Duration::from_secs(1), || Outcome::NotChecked("no network\nat all".to_owned()));
+        let passed = [("fmt", Outcome::Passed, second), ("tidy", unchecked(), second)];
+        let expected = "\nci passed in 9.0 s, but NOT CHECKED: 1 of its stages\n  fmt           1.0 s\n  \
+                        tidy          1.0 s  NOT CHECKED: no network";
+        assert_eq!(table(&passed, 9 * second), expected);
+        assert_eq!(table(&passed[..1], second), "\nci passed in 1.0 s\n  fmt           1.0 s");
+        let failed = [("fmt", unchecked(), second), ("tidy", Outcome::Failed, second)];
+        let text = table(&failed, 2 * second);
+        assert!(text.starts_with("\nci FAILED at `tidy` after 2.0 s\n  fmt           1.0 s  NOT CHECKED"), "{text}");
+        assert!(
+            text.contains("  <- failed\n  not run: clippy, docs, ") && text.ends_with("cargo xtask tidy"),
+            "{text}"
+        );
+    }
 }

@@ -31,10 +31,10 @@ pub(crate) struct Found {
 
 /// Looks into folders, and those below them.
 pub(crate) fn find(roots: &[PathBuf]) -> Found {
-    let mut search = Search { found: Found::default(), seen: BTreeSet::new() };
+    let mut search = Search::default();
     for root in roots {
         match fs::canonicalize(root) {
-            Ok(path) if path.is_dir() => search.look_into(&path, None, 0),
+            Ok(path) if path.is_dir() => search.look_into(&path, 0),
             Ok(_) => search.found.problems.push(format!("{} is no folder", root.display())),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 search.found.problems.push(format!("{} is not there yet", root.display()));
@@ -46,17 +46,19 @@ pub(crate) fn find(roots: &[PathBuf]) -> Found {
         let text = format!("only {} runs are shown: watch fewer folders", search.found.runs.len());
         search.found.problems.push(text);
     }
-    search.found
+    search.found()
 }
 
+#[derive(Default)]
 struct Search {
     found: Found,
     seen: BTreeSet<PathBuf>,
+    /// Folders with a `trial.json`.
+    trials: Vec<PathBuf>,
 }
 
 impl Search {
-    /// Looks into a folder, in which trials of `sweep` may lie.
-    fn look_into(&mut self, folder: &Path, sweep: Option<&Path>, depth: usize) {
+    fn look_into(&mut self, folder: &Path, depth: usize) {
         if self.seen.len() >= MAX_FOLDERS || self.found.runs.len() >= MAX_RUNS || !self.seen.insert(folder.to_owned()) {
             return;
         }
@@ -69,18 +71,15 @@ impl Search {
         };
         let entries: Vec<_> = entries.flatten().collect();
         let has = |name: &str| entries.iter().any(|entry| entry.file_name() == name);
-        if let Some(sweep) = sweep
-            && has("trial.json")
-        {
-            self.found.sweeps.entry(sweep.to_owned()).or_default().insert(folder.to_owned());
+        if has("trial.json") {
+            self.trials.push(folder.to_owned());
         }
         if OF_RUNS.into_iter().any(has) {
             // What lies in it are its own earlier logs.
-            self.found.runs.insert(folder.to_owned(), sweep.map(Path::to_owned));
+            self.found.runs.insert(folder.to_owned(), None);
             return;
         }
-        let is_sweep = has("sweep.toml") && has("base.toml");
-        if is_sweep {
+        if has("sweep.toml") && has("base.toml") {
             self.found.sweeps.entry(folder.to_owned()).or_default();
         }
         if depth == MAX_DEPTH {
@@ -95,9 +94,23 @@ impl Search {
             // A link, such as `latest`, counts as what it leads to, which is looked into once.
             let below = if kind.is_symlink() { fs::canonicalize(entry.path()).ok() } else { Some(entry.path()) };
             if let Some(below) = below.filter(|below| if kind.is_symlink() { below.is_dir() } else { kind.is_dir() }) {
-                self.look_into(&below, is_sweep.then_some(folder), depth + 1);
+                self.look_into(&below, depth + 1);
             }
         }
+    }
+
+    /// What was found, each trial with the sweep in whose folder it lies, by whatever link it was reached.
+    fn found(self) -> Found {
+        let Self { mut found, trials, .. } = self;
+        for (run, sweep) in &mut found.runs {
+            *sweep = run.parent().filter(|parent| found.sweeps.contains_key(*parent)).map(Path::to_owned);
+        }
+        for trial in trials {
+            if let Some(sweep) = trial.parent().and_then(|parent| found.sweeps.get_mut(parent)) {
+                sweep.insert(trial);
+            }
+        }
+        found
     }
 }
 
@@ -151,5 +164,23 @@ mod tests {
         std::os::unix::fs::symlink("..", root.join("up")).unwrap();
         std::os::unix::fs::symlink(".", root.join("round")).unwrap();
         assert_eq!(find(&[root.join("latest"), root.clone()]).runs.into_keys().collect::<Vec<_>>(), [root.join("a")]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_trial_is_one_of_its_sweep_even_if_a_link_led_to_it_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(folder.path()).unwrap();
+        write(&root, &["s/sweep.toml", "s/base.toml", "s/trial-1/trial.json", "s/trial-1/run.json", "a/b"]);
+        std::os::unix::fs::symlink(root.join("s/trial-1"), root.join("a/latest")).unwrap();
+        let (sweep, trial) = (root.join("s"), root.join("s/trial-1"));
+        for roots in [vec![root.join("a"), sweep.clone()], vec![trial.clone(), root.clone()], vec![sweep.clone()]] {
+            let found = find(&roots);
+            assert_eq!(found.runs, BTreeMap::from([(trial.clone(), Some(sweep.clone()))]), "{roots:?}");
+            assert_eq!(found.sweeps, BTreeMap::from([(sweep.clone(), BTreeSet::from([trial.clone()]))]), "{roots:?}");
+        }
+        // Of a sweep that is not watched one trial would be a wrong picture.
+        let found = find(std::slice::from_ref(&trial));
+        assert_eq!((found.runs, found.sweeps.len()), (BTreeMap::from([(trial, None)]), 0));
     }
 }

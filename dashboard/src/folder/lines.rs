@@ -45,6 +45,10 @@ impl Lines {
         Self { offset, last: Some(last), is_skipping: false }
     }
 
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// Calls `each` with every further complete line, without its line end, until about so many bytes are
     /// read. `None` is a line that is too long.
     pub(super) fn read_on<F: Read + Seek>(

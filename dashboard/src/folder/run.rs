@@ -1,14 +1,14 @@
 //! [`FolderRun`]: the run in a folder.
 
-use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pronk::{ResultDict, RunInfo, RunState};
+use pronk::{ResultDict, RunState};
 use serde_json::Value;
 
 use super::last_line::last_line;
+use super::open::{LAST_SECOND, began, open, read_small, run_info};
 use super::results::{Results, result};
 use super::stamp::Stamp;
 use super::{id, name};
@@ -33,15 +33,16 @@ pub(crate) struct FolderRun {
     figures: Figures,
     /// The last result's value at the metric of its sweep.
     value: Option<f64>,
-    /// Why its settings, or some of its results, are missing.
-    settings_problem: Option<String>,
+    /// Why some of its results, its settings, or what `run.json` says are missing.
     problem: Option<String>,
-    whole: Option<Whole>,
+    settings_problem: Option<String>,
+    info_problem: Option<String>,
+    loaded: Option<Loaded>,
 }
 
 /// What is kept of a run that was asked for.
 #[derive(Debug)]
-struct Whole {
+struct Loaded {
     results: Option<Results>,
     settings: Arc<Value>,
     info: Arc<Value>,
@@ -78,9 +79,10 @@ impl FolderRun {
             settings: Settings::default(),
             figures: Figures::default(),
             value: None,
-            settings_problem: None,
             problem: None,
-            whole: None,
+            settings_problem: None,
+            info_problem: None,
+            loaded: None,
         }
     }
 
@@ -101,11 +103,11 @@ impl FolderRun {
         self.state
     }
 
-    pub(crate) fn is_whole(&self) -> bool {
-        self.whole.is_some()
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.loaded.is_some()
     }
 
-    /// Whether a further part of its results is to be read behind a sample.
+    /// Whether its results are a sample so far, of which the others are to be read.
     pub(crate) fn is_sampled(&self) -> bool {
         self.sample().is_some()
     }
@@ -124,40 +126,40 @@ impl FolderRun {
         if now.results != before.results {
             self.read_results(metric, now.results.is_other(before.results));
         }
-        if let Some(whole) = &mut self.whole
+        if let Some(loaded) = &mut self.loaded
             && now.videos != before.videos
         {
-            whole.videos = Arc::new(videos(&self.path));
+            loaded.videos = Arc::new(videos(&self.path));
         }
         now != before || self.state != state_before
     }
 
     /// Reads all of it, if that has not been done.
-    pub(crate) fn read_whole(&mut self) {
-        if self.is_whole() {
+    pub(crate) fn load(&mut self) {
+        if self.is_loaded() {
             return;
         }
-        let info = RunInfo::read(&self.path).unwrap_or_default();
+        let info = run_info(&self.path).map(|(info, _)| info).unwrap_or_default();
         let (settings, videos) = (self.settings_now().unwrap_or_default(), videos(&self.path));
         let results = self.open_results();
         let (settings, info, videos) = (Arc::new(settings), Arc::new(info), Arc::new(videos));
-        self.whole = Some(Whole { results, settings, info, videos });
+        self.loaded = Some(Loaded { results, settings, info, videos });
     }
 
-    /// Reads a further part behind a sample; whether all of it has been read now.
-    pub(crate) fn read_behind(&mut self) -> bool {
-        let Some(Whole { results: Some(results), .. }) = &mut self.whole else { return false };
-        match results.read_behind() {
-            Ok(is_whole) => {
-                if is_whole {
+    /// Reads a slice of results that are a sample so far; whether all of them have been read now.
+    pub(crate) fn read_slice(&mut self) -> bool {
+        let Some(Loaded { results: Some(results), .. }) = &mut self.loaded else { return false };
+        match results.read_slice() {
+            Ok(is_done) => {
+                if is_done {
                     self.problem = results.problem();
                 }
-                is_whole
+                is_done
             }
             Err(error) => {
                 self.problem = Some(unread(&error));
-                if let Some(whole) = &mut self.whole {
-                    whole.results = None;
+                if let Some(loaded) = &mut self.loaded {
+                    loaded.results = None;
                 }
                 true
             }
@@ -166,30 +168,32 @@ impl FolderRun {
 
     /// Keeps only what the list shows.
     pub(crate) fn forget(&mut self) {
-        self.whole = None;
+        self.loaded = None;
     }
 
     pub(crate) fn summary(&self) -> Summary {
-        let summary = Summary {
+        let errors = [&self.failure, &self.figures.failure, &self.problem, &self.settings_problem, &self.info_problem];
+        Summary {
+            id: self.id.clone(),
+            name: name(&self.path),
             folder: Some(self.path.display().to_string()),
+            settings: self.settings.clone(),
+            state: self.state,
             began: self.began.or_else(|| self.began_about()),
+            figures: self.figures.clone(),
             sweep: self.sweep.as_deref().map(id),
-            ..Summary::new(&self.id, &name(&self.path), self.state)
-        };
-        let summary = summary.with_settings(&self.settings).with_figures(&self.figures);
-        let error = self.failure.clone().or(summary.error);
-        let error = error.or_else(|| self.problem.clone()).or_else(|| self.settings_problem.clone());
-        Summary { error, ..summary }
+            error: errors.into_iter().flatten().next().cloned(),
+        }
     }
 
     /// `None` if it has not been asked for.
     pub(crate) fn details(&self) -> Option<Details> {
-        let whole = self.whole.as_ref()?;
+        let loaded = self.loaded.as_ref()?;
         Some(Details {
-            history: whole.results.as_ref().map(Results::history).unwrap_or_default(),
-            settings: Arc::clone(&whole.settings),
-            info: Arc::clone(&whole.info),
-            videos: Arc::clone(&whole.videos),
+            history: loaded.results.as_ref().map(Results::history).unwrap_or_default(),
+            settings: Arc::clone(&loaded.settings),
+            info: Arc::clone(&loaded.info),
+            videos: Arc::clone(&loaded.videos),
             sample: self.sample(),
         })
     }
@@ -204,18 +208,20 @@ impl FolderRun {
     }
 
     fn sample(&self) -> Option<crate::board::Sample> {
-        self.whole.as_ref()?.results.as_ref()?.sample()
+        self.loaded.as_ref()?.results.as_ref()?.sample()
     }
 
     fn read_info(&mut self) {
-        self.state = RunState::of(&self.path);
-        let info = RunInfo::read(&self.path).unwrap_or_default();
-        self.began = info["began"].as_u64();
+        let read = run_info(&self.path);
+        self.info_problem = read.as_ref().err().cloned();
+        let (info, state) = read.unwrap_or((Value::Null, RunState::Unknown));
+        self.state = state;
+        self.began = began(&info);
         self.failure = info["outcome"]["failure"].as_str().map(str::to_owned);
-        if let Some(whole) = &mut self.whole
-            && *whole.info != info
+        if let Some(loaded) = &mut self.loaded
+            && *loaded.info != info
         {
-            whole.info = Arc::new(info);
+            loaded.info = Arc::new(info);
         }
     }
 
@@ -224,14 +230,14 @@ impl FolderRun {
         self.settings_problem = settings.as_ref().err().cloned();
         let settings = settings.unwrap_or_default();
         self.settings = Settings::of(&settings);
-        if let Some(whole) = &mut self.whole {
-            whole.settings = Arc::new(settings);
+        if let Some(loaded) = &mut self.loaded {
+            loaded.settings = Arc::new(settings);
         }
     }
 
     /// The settings of the run; null without a file of them.
     fn settings_now(&self) -> Result<Value, String> {
-        match fs::read_to_string(self.path.join("config.toml")) {
+        match read_small(&self.path.join("config.toml")) {
             Ok(text) => from_toml(&text).map_err(|reason| format!("config.toml cannot be read: {reason}")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Value::Null),
             Err(error) => Err(format!("config.toml cannot be read: {error}")),
@@ -240,19 +246,21 @@ impl FolderRun {
 
     fn read_results(&mut self, metric: Option<&str>, is_other: bool) {
         let path = self.path.join("results.jsonl");
-        match File::open(&path).and_then(|mut file| last_line(&mut file, result)) {
+        match open(&path).and_then(|mut file| last_line(&mut file, result)) {
             Ok(last) => {
                 self.problem = None;
                 self.figures = last.as_ref().map(Figures::of).unwrap_or_default();
                 self.value = last.as_ref().and_then(|last: &ResultDict| last.number(metric?));
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => self.problem = Some(unread(&error)),
+            Err(error) => {
+                self.problem = (error.kind() != io::ErrorKind::NotFound).then(|| unread(&error));
+                (self.figures, self.value) = (Figures::default(), None);
+            }
         }
-        if !self.is_whole() {
+        if !self.is_loaded() {
             return;
         }
-        let known = self.whole.as_mut().and_then(|whole| whole.results.take()).filter(|_| !is_other);
+        let known = self.loaded.as_mut().and_then(|loaded| loaded.results.take()).filter(|_| !is_other);
         let read_on = known.map(|mut results| results.read_on().map(|_| results));
         let results = match read_on {
             Some(Ok(results)) => {
@@ -262,8 +270,8 @@ impl FolderRun {
             // It may be another file by now.
             Some(Err(_)) | None => self.open_results(),
         };
-        if let Some(whole) = &mut self.whole {
-            whole.results = results;
+        if let Some(loaded) = &mut self.loaded {
+            loaded.results = results;
         }
     }
 
@@ -284,7 +292,7 @@ impl FolderRun {
     /// When it began, if `run.json` does not say so: as long before its last result as that says.
     fn began_about(&self) -> Option<u64> {
         let last = self.seen.results.changed_secs().or(self.seen.info.changed_secs())?;
-        Some(last.saturating_sub(self.figures.wall_secs.unwrap_or(0.0) as u64))
+        Some(last.saturating_sub(self.figures.wall_secs.unwrap_or(0.0) as u64)).filter(|began| *began <= LAST_SECOND)
     }
 }
 

@@ -1,12 +1,13 @@
 //! [`SweepFolder`]: what the folder of a sweep says.
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pronk::RunState;
 use serde_json::{Map, Value, json};
 
+use super::open::read_small;
 use super::run::FolderRun;
 use super::stamp::Stamp;
 use super::{id, name};
@@ -23,15 +24,17 @@ pub(crate) struct SweepFolder {
     /// `max` or `min`.
     mode: String,
     parameters: Vec<Value>,
-    pub(crate) trials: BTreeMap<PathBuf, Trial>,
+    trials: BTreeMap<PathBuf, Trial>,
+    /// As it was last shown; `None` once it has changed.
+    shown: Option<Arc<Sweep>>,
 }
 
 /// A trial of a sweep.
 #[derive(Debug, Default)]
-pub(crate) struct Trial {
+struct Trial {
     seen: Stamp,
     number: Value,
-    seed: Value,
+    seed: Option<String>,
     parameters: Map<String, Value>,
 }
 
@@ -41,14 +44,34 @@ impl SweepFolder {
         &self.metric
     }
 
+    /// Reads what has changed in the folder of a sweep with these folders of trials.
+    pub(crate) fn look(&mut self, folder: &Path, trials: &BTreeSet<PathBuf>) {
+        self.read_file(folder);
+        let n_before = self.trials.len();
+        self.trials.retain(|trial, _| trials.contains(trial));
+        let mut has_changed = self.trials.len() != n_before;
+        for trial in trials {
+            has_changed |= self.trials.entry(trial.clone()).or_default().look(trial);
+        }
+        if has_changed {
+            self.touch();
+        }
+    }
+
+    /// Notes that one of its runs has changed.
+    pub(crate) fn touch(&mut self) {
+        self.shown = None;
+    }
+
     /// Reads `sweep.toml`, if it has changed.
-    pub(crate) fn look(&mut self, folder: &Path) {
+    fn read_file(&mut self, folder: &Path) {
         let path = folder.join("sweep.toml");
         let now = Stamp::of(&path);
         if std::mem::replace(&mut self.seen, now) == now {
             return;
         }
-        let file: toml::Table = fs::read_to_string(path).unwrap_or_default().parse().unwrap_or_default();
+        self.touch();
+        let file: toml::Table = read_small(&path).unwrap_or_default().parse().unwrap_or_default();
         let text = |key: &str, default: &str| file.get(key).and_then(toml::Value::as_str).unwrap_or(default).to_owned();
         self.metric = text("metric", "episode_return_mean");
         self.mode = text("mode", "max");
@@ -58,8 +81,13 @@ impl SweepFolder {
         }
     }
 
-    /// The sweep as it is shown. `run` says which run is in a folder.
-    pub(crate) fn shown<'a>(&self, folder: &Path, run: impl Fn(&Path) -> Option<&'a FolderRun>) -> Sweep {
+    /// The sweep as it is shown, made anew after a change. `run` says which run is in a folder.
+    pub(crate) fn shown<'a>(&mut self, folder: &Path, run: impl Fn(&Path) -> Option<&'a FolderRun>) -> Arc<Sweep> {
+        let shown = self.shown.take().unwrap_or_else(|| Arc::new(self.make(folder, run)));
+        Arc::clone(self.shown.insert(shown))
+    }
+
+    fn make<'a>(&self, folder: &Path, run: impl Fn(&Path) -> Option<&'a FolderRun>) -> Sweep {
         let mut rows: Vec<Value> = Vec::new();
         let mut states = Vec::new();
         for (path, trial) in &self.trials {
@@ -72,14 +100,13 @@ impl SweepFolder {
                 "parameters": trial.parameters,
                 "value": run.and_then(FolderRun::value),
                 "env_steps": run.and_then(|run| run.figures().env_steps).map(|steps| steps.to_string()),
-                "state": state.map_or("waiting".to_owned(), |state| state.to_string()),
+                "state": word(state),
                 "run": run.map(FolderRun::id),
             }));
         }
         let (id, name) = (id(folder), name(folder));
-        let state = state_of(&states);
         Sweep {
-            entry: json!({"id": id, "name": name, "trials": rows.len(), "state": state.to_string()}),
+            entry: json!({"id": id, "name": name, "trials": rows.len(), "state": state_of(&states)}),
             answer: json!({
                 "id": id,
                 "name": name,
@@ -93,24 +120,33 @@ impl SweepFolder {
 }
 
 impl Trial {
-    /// Reads `trial.json`, if it has changed.
-    pub(crate) fn look(&mut self, folder: &Path) {
+    /// Reads `trial.json`, if it has changed; whether it has.
+    fn look(&mut self, folder: &Path) -> bool {
         let path = folder.join("trial.json");
         let now = Stamp::of(&path);
         if std::mem::replace(&mut self.seen, now) == now {
-            return;
+            return false;
         }
-        let trial: Value =
-            fs::read_to_string(path).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        (self.number, self.seed) = (trial["trial"].clone(), trial["seed"].clone());
+        let trial: Value = read_small(&path).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        self.number = trial["trial"].clone();
+        // As text, because JavaScript rounds integers above 2^53.
+        self.seed = trial["seed"].as_u64().map(|seed| seed.to_string());
         self.parameters = trial["parameters"].as_object().cloned().unwrap_or_default();
+        true
     }
 }
 
-/// The state of a sweep with trials in these states: the one that matters most.
-fn state_of(trials: &[Option<RunState>]) -> RunState {
-    let order = [RunState::Running, RunState::Failed, RunState::Killed, RunState::Finished];
-    order.into_iter().find(|state| trials.contains(&Some(*state))).unwrap_or(RunState::Unknown)
+/// The state of a sweep with trials in these states, `None` of which is one without a run.
+fn state_of(trials: &[Option<RunState>]) -> String {
+    // A killed trial may have ended the sweep, and one that failed does not while others wait.
+    let order =
+        [Some(RunState::Running), Some(RunState::Killed), None, Some(RunState::Failed), Some(RunState::Finished)];
+    word(order.into_iter().find(|state| trials.contains(state)).unwrap_or(Some(RunState::Unknown)))
+}
+
+/// The state of a trial with a run in this state, or without one.
+fn word(state: Option<RunState>) -> String {
+    state.map_or_else(|| "waiting".to_owned(), |state| state.to_string())
 }
 
 /// Adds the parameters in a table, whose keys may be tables too.
@@ -140,6 +176,8 @@ fn add_parameters(table: &toml::Table, above: String, into: &mut Vec<Value>) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -149,7 +187,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("sweep.toml"), text).unwrap();
         let mut sweep = SweepFolder::default();
-        sweep.look(folder.path());
+        sweep.look(folder.path(), &BTreeSet::new());
         let expected = [
             json!({"key": "a.b", "log": false, "choices": ["x"]}),
             json!({"key": "learner.lr", "log": true, "choices": null}),
@@ -163,11 +201,16 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_runs_while_a_trial_does() {
-        let [running, failed, finished] = [RunState::Running, RunState::Failed, RunState::Finished].map(Some);
-        assert_eq!(state_of(&[finished, failed, None, running]), RunState::Running);
-        assert_eq!(state_of(&[finished, failed, None]), RunState::Failed);
-        assert_eq!(state_of(&[finished, None]), RunState::Finished);
-        assert_eq!(state_of(&[None]), RunState::Unknown);
+    fn a_sweep_runs_while_a_trial_does_and_waits_while_one_has_no_run() {
+        let [running, killed] = [RunState::Running, RunState::Killed].map(Some);
+        let [failed, finished, unknown] = [RunState::Failed, RunState::Finished, RunState::Unknown].map(Some);
+        let order =
+            [(running, "running"), (killed, "killed"), (None, "waiting"), (failed, "failed"), (finished, "finished")];
+        let mut trials = vec![unknown];
+        assert_eq!((state_of(&[]), state_of(&trials)), ("unknown".to_owned(), "unknown".to_owned()));
+        for (state, word) in order.into_iter().rev() {
+            trials.push(state);
+            assert_eq!(state_of(&trials), word);
+        }
     }
 }

@@ -1,15 +1,14 @@
-//! What the folder of the run of this process says beside its results.
+//! What the folder of the run of this process says besides its results.
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use pronk::RunInfo;
+use serde_json::Value;
 
 use super::passes::TICK;
 use crate::board::Board;
-use crate::folder::Stamp;
+use crate::folder::{Stamp, began, read_small, run_info};
 use crate::settings::{Settings, from_toml};
 use crate::videos::{FOLDER as VIDEOS, videos};
 
@@ -19,14 +18,14 @@ pub(super) struct LiveFolder {
     /// The id of the run.
     id: String,
     board: Arc<Board>,
-    /// Whether the settings that are shown are those of the folder.
-    has_set: bool,
+    /// The settings of the folder that were shown last.
+    settings: Option<Arc<Value>>,
     seen: [Stamp; 3],
 }
 
 impl LiveFolder {
     pub(super) fn new(folder: PathBuf, id: String, board: Arc<Board>) -> Self {
-        Self { folder, id, board, has_set: false, seen: [Stamp::default(); 3] }
+        Self { folder, id, board, settings: None, seen: [Stamp::default(); 3] }
     }
 
     /// Looks until the channel is closed.
@@ -40,31 +39,29 @@ impl LiveFolder {
     }
 
     fn look(&mut self) {
-        let [info, config, films] = ["run.json", "config.toml", VIDEOS].map(|name| Stamp::of(&self.folder.join(name)));
-        let before = std::mem::replace(&mut self.seen, [info, config, films]);
-        if before == self.seen {
+        let seen = ["run.json", "config.toml", VIDEOS].map(|name| Stamp::of(&self.folder.join(name)));
+        if std::mem::replace(&mut self.seen, seen) == seen {
             return;
         }
-        let info = RunInfo::read(&self.folder).unwrap_or_default();
-        let text = fs::read_to_string(self.folder.join("config.toml")).ok();
-        let settings = text.and_then(|text| from_toml(&text).ok());
-        let films = videos(&self.folder);
-        let has_set = &mut self.has_set;
+        let info = run_info(&self.folder).map(|(info, _)| info).unwrap_or_default();
+        let text = read_small(&self.folder.join("config.toml")).ok();
+        let settings = text.and_then(|text| from_toml(&text).ok()).map(Arc::new);
+        let videos = videos(&self.folder);
+        let own = &mut self.settings;
         self.board.edit(|edit| {
             edit.change(&self.id, |summary, details| {
-                if let Some(began) = info["began"].as_u64() {
-                    summary.began = Some(began);
-                }
-                // Those that the program gave come first.
+                summary.began = began(&info).or(summary.began);
+                let is_own = own.as_ref().is_some_and(|own| Arc::ptr_eq(own, &details.settings));
+                // Those that the program gave come first, whenever it gave them.
                 if let Some(settings) = settings
-                    && (*has_set || details.settings.is_null())
+                    && (is_own || details.settings.is_null())
                 {
-                    *has_set = true;
-                    *summary = summary.clone().with_settings(&Settings::of(&settings));
-                    details.settings = Arc::new(settings);
+                    summary.settings = Settings::of(&settings);
+                    details.settings = Arc::clone(&settings);
+                    *own = Some(settings);
                 }
                 details.info = Arc::new(info);
-                details.videos = Arc::new(films);
+                details.videos = Arc::new(videos);
             });
         });
     }

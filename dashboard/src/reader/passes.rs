@@ -21,8 +21,8 @@ const SEARCH_EVERY: Duration = Duration::from_secs(2);
 /// Looking for new runs takes a tenth of the thread's time at most, on whatever disk.
 const SEARCH_SHARE: u32 = 10;
 
-/// The maximal number of runs of which all is kept: more than a page compares, some hundred kilobytes each.
-const MAX_WHOLE: usize = 96;
+/// The maximal number of runs that are loaded: more than a page compares, some hundred kilobytes each.
+const MAX_LOADED: usize = 96;
 
 /// Looks into folders again and again, and puts on the board what they hold.
 pub(super) struct Passes {
@@ -33,7 +33,7 @@ pub(super) struct Passes {
     sweeps: BTreeMap<PathBuf, SweepFolder>,
     /// Folders of runs, by id.
     folders: BTreeMap<String, PathBuf>,
-    /// When each run of which all is kept was last asked for, as a count of questions.
+    /// When each run that is loaded was last asked for, as a count of questions.
     asked: BTreeMap<String, u64>,
     n_asked: u64,
     next_search: Instant,
@@ -72,42 +72,43 @@ impl Passes {
 
     fn pass(&mut self) -> ControlFlow<Closed> {
         self.read_wanted();
-        let began = Instant::now();
-        let is_search = began >= self.next_search;
+        let is_search = Instant::now() >= self.next_search;
         let problems = if is_search { self.search() } else { Vec::new() };
         let due: Vec<PathBuf> = match is_search {
             true => self.runs.keys().cloned().collect(),
             false => {
-                let may_change = |run: &&FolderRun| run.state() == RunState::Running || run.is_whole();
+                let may_change = |run: &&FolderRun| run.state() == RunState::Running || run.is_loaded();
                 self.runs.values().filter(may_change).map(|run| run.path().to_owned()).collect()
             }
         };
         for folder in due {
-            self.breathe()?;
+            self.serve_requests()?;
             self.look(&folder);
         }
-        self.read_behind();
+        self.read_slices()?;
         self.show_sweeps();
         if is_search {
             self.board.edit(|edit| {
                 edit.put_problems(problems);
                 edit.complete();
             });
-            let now = Instant::now();
-            self.next_search = now + SEARCH_EVERY.max((now - began) * SEARCH_SHARE);
         }
         ControlFlow::Continue(())
     }
 
     /// Looks for new runs, and forgets those that are gone; the problems of that.
     fn search(&mut self) -> Vec<String> {
+        let began = Instant::now();
         let Found { runs, sweeps, problems } = find(&self.roots);
+        let now = Instant::now();
+        self.next_search = now + SEARCH_EVERY.max((now - began) * SEARCH_SHARE);
         self.runs.retain(|folder, run| {
             let is_there = runs.contains_key(folder);
             if !is_there {
                 self.folders.remove(run.id());
                 self.asked.remove(run.id());
                 self.board.edit(|edit| edit.remove(run.id()));
+                run.sweep().and_then(|sweep| self.sweeps.get_mut(sweep)).into_iter().for_each(SweepFolder::touch);
             }
             is_there
         });
@@ -118,12 +119,7 @@ impl Passes {
         }
         self.sweeps.retain(|folder, _| sweeps.contains_key(folder));
         for (folder, trials) in sweeps {
-            let sweep = self.sweeps.entry(folder.clone()).or_default();
-            sweep.look(&folder);
-            sweep.trials.retain(|trial, _| trials.contains(trial));
-            for trial in trials {
-                sweep.trials.entry(trial.clone()).or_default().look(&trial);
-            }
+            self.sweeps.entry(folder.clone()).or_default().look(&folder, &trials);
         }
         problems
     }
@@ -131,23 +127,30 @@ impl Passes {
     /// Looks at a run, and shows what has changed.
     fn look(&mut self, folder: &PathBuf) {
         let Some(run) = self.runs.get_mut(folder) else { return };
-        let metric = run.sweep().and_then(|sweep| Some(self.sweeps.get(sweep)?.metric()));
-        if run.look(metric) {
+        let sweep = run.sweep().and_then(|sweep| self.sweeps.get_mut(sweep));
+        if run.look(sweep.as_deref().map(SweepFolder::metric)) {
+            sweep.into_iter().for_each(SweepFolder::touch);
             show(&self.board, run);
         }
     }
 
     /// Reads a slice of each run that was sampled.
-    fn read_behind(&mut self) {
-        for run in self.runs.values_mut().filter(|run| run.is_sampled()) {
-            if run.read_behind() {
+    fn read_slices(&mut self) -> ControlFlow<Closed> {
+        let sampled = self.runs.values().filter(|run| run.is_sampled());
+        let sampled: Vec<PathBuf> = sampled.map(|run| run.path().to_owned()).collect();
+        for folder in sampled {
+            self.serve_requests()?;
+            if let Some(run) = self.runs.get_mut(&folder)
+                && run.read_slice()
+            {
                 show(&self.board, run);
             }
         }
+        ControlFlow::Continue(())
     }
 
-    /// Between two reads: reads first what was asked for meanwhile.
-    fn breathe(&mut self) -> ControlFlow<Closed> {
+    /// Between two reads: loads first what was asked for meanwhile.
+    fn serve_requests(&mut self) -> ControlFlow<Closed> {
         match self.woken.try_recv() {
             Ok(()) => self.read_wanted(),
             Err(TryRecvError::Empty) => {}
@@ -156,20 +159,30 @@ impl Passes {
         ControlFlow::Continue(())
     }
 
-    /// Reads all of the runs that were asked for, and forgets those that were not for the longest time.
     fn read_wanted(&mut self) {
         for id in self.board.take_wanted() {
-            let Some(folder) = self.folders.get(&id).cloned() else { continue };
-            self.n_asked += 1;
-            self.asked.insert(id, self.n_asked);
-            let is_new = self.runs.get_mut(&folder).filter(|run| !run.is_whole()).map(FolderRun::read_whole).is_some();
-            if is_new {
-                // It may have changed since the last look.
-                self.look(&folder);
-                self.runs.get(&folder).into_iter().for_each(|run| show(&self.board, run));
-            }
+            self.load(id);
         }
-        while self.asked.len() > MAX_WHOLE {
+    }
+
+    /// Reads all of a run that was asked for.
+    fn load(&mut self, id: String) {
+        let Some(folder) = self.folders.get(&id).cloned() else { return };
+        self.n_asked += 1;
+        self.asked.insert(id, self.n_asked);
+        // Before it is read, so that memory stays within its bound.
+        self.evict();
+        let is_new = self.runs.get_mut(&folder).filter(|run| !run.is_loaded()).map(FolderRun::load).is_some();
+        if is_new {
+            // It may have changed since the last look.
+            self.look(&folder);
+            self.runs.get(&folder).into_iter().for_each(|run| show(&self.board, run));
+        }
+    }
+
+    /// While too many runs are loaded, forgets the one that was not asked for for the longest time.
+    fn evict(&mut self) {
+        while self.asked.len() > MAX_LOADED {
             let Some(oldest) = self.asked.iter().min_by_key(|(_, asked)| **asked).map(|(id, _)| id.clone()) else {
                 return;
             };
@@ -180,11 +193,11 @@ impl Passes {
         }
     }
 
-    fn show_sweeps(&self) {
-        let shown = |(folder, sweep): (&PathBuf, &SweepFolder)| {
-            (id(folder), Arc::new(sweep.shown(folder, |trial| self.runs.get(trial))))
-        };
-        let sweeps: BTreeMap<String, Arc<Sweep>> = self.sweeps.iter().map(shown).collect();
+    fn show_sweeps(&mut self) {
+        let runs = &self.runs;
+        let shown =
+            |(folder, sweep): (&PathBuf, &mut SweepFolder)| (id(folder), sweep.shown(folder, |run| runs.get(run)));
+        let sweeps: BTreeMap<String, Arc<Sweep>> = self.sweeps.iter_mut().map(shown).collect();
         self.board.edit(|edit| edit.put_sweeps(sweeps));
     }
 }
@@ -193,3 +206,6 @@ fn show(board: &Board, run: &FolderRun) {
     let (summary, details) = (run.summary(), run.details());
     board.edit(|edit| edit.put(summary, Some(run.path().to_owned()), details));
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,7 +34,7 @@ fn runs_are_listed_newest_first_with_what_they_have_reached() {
     let run = named(&list, "old");
     let expected = json!({
         "id": run["id"], "name": "old", "folder": runs.path().canonicalize().unwrap().join("old"), "env": "CartPole-v1",
-        "algorithm": "impala", "seed": 1, "state": "finished", "began": 1_700_000_001_u64, "env_steps": "9000",
+        "algorithm": "impala", "seed": "1", "state": "finished", "began": 1_700_000_001_u64, "env_steps": "9000",
         "episode_return": 3.0, "best_evaluation": 7.5, "wall_secs": 4.5, "env_steps_per_s": 2000.0, "results": 9,
         "group": run["group"], "sweep": null, "error": null,
     });
@@ -97,7 +97,12 @@ fn a_run_that_goes_on_from_a_checkpoint_is_read_again() {
     let whole = wait_for("7 results", || Some(json(addr, &path)).filter(|whole| whole["results"] == 7));
     assert_eq!(whole["summary"]["results"], 7);
     fs::remove_file(run.join("results.jsonl")).unwrap();
-    wait_for("no results", || Some(json(addr, &path)).filter(|whole| whole["results"] == 0));
+    let whole = wait_for("no results", || Some(json(addr, &path)).filter(|whole| whole["results"] == 0));
+    let summary = &whole["summary"];
+    assert_eq!(
+        (&summary["results"], &summary["env_steps"], &summary["error"]),
+        (&json!(null), &json!(null), &json!(null))
+    );
 }
 
 #[test]
@@ -109,6 +114,7 @@ fn new_runs_come_and_removed_ones_go() {
     let list = wait_for("the problem", || Some(json(addr, "/api/runs")).filter(|list| list["problems"] != json!([])));
     assert!(list["problems"][0].as_str().unwrap().contains("is not there yet"), "{list}");
     make_run(&folder.join("a"), 1, 3);
+    assert_eq!(list["is_complete"], true);
     let list = list_of(addr, 1);
     let path = format!("/api/runs/{}", id(&list, "a"));
     assert_eq!(get(addr, &path).status, 200);
@@ -186,11 +192,13 @@ fn runs_are_compared_by_their_curves_and_settings() {
     let ids: Vec<String> = ["s2", "other", "s1"].map(|name| id(&list, name)).to_vec();
     let asked = format!("{},{},nowhere", ids.join(","), ids[0]);
     let curves = json(addr, &format!("/api/curves?runs={asked}"));
+    let missing = json!([{"id": "nowhere", "reason": "there is no such run"}]);
+    assert_eq!(curves["missing"], missing);
     let curves = curves["runs"].as_array().unwrap();
     assert_eq!(curves.iter().map(|run| run["id"].as_str().unwrap()).collect::<Vec<_>>(), ids);
     assert_eq!(
         (&curves[0]["name"], &curves[0]["seed"], &curves[0]["state"]),
-        (&json!("s2"), &json!(2), &json!("finished"))
+        (&json!("s2"), &json!("2"), &json!("finished"))
     );
     assert!(curves[0]["group"] == curves[2]["group"] && curves[0]["group"] != curves[1]["group"]);
     assert_eq!(curves[0]["returns"]["x"], json!([1000.0, 2000.0, 3000.0, 4000.0, 5000.0]));
@@ -200,7 +208,7 @@ fn runs_are_compared_by_their_curves_and_settings() {
         {"key": "learner.lr", "values": [0.001, 0.5, 0.001]},
         {"key": "learner.new", "values": [null, [1], null]},
         {"key": "seed", "values": [2, 1, 1]},
-    ]});
+    ], "missing": missing});
     assert_eq!(differences, expected);
 }
 
@@ -230,14 +238,52 @@ fn what_is_wrong_in_a_folder_is_said_and_nothing_else_is_affected() {
     let folder = make_run(&runs.path().join("folder"), 3, 3);
     fs::remove_file(folder.join("results.jsonl")).unwrap();
     fs::create_dir(folder.join("results.jsonl")).unwrap();
+    let large = make_run(&runs.path().join("large"), 4, 3);
+    fs::write(large.join("run.json"), format!("{{}}{}", " ".repeat(2 << 20))).unwrap();
     let watch = watch(runs.path());
     let addr = watch.addr();
-    let list = list_of(addr, 3);
+    let list = list_of(addr, 4);
     let error = |list: &Value, name| named(list, name)["error"].as_str().unwrap_or_default().to_owned();
     assert_eq!(error(&list, "good"), "");
     assert!(error(&list, "config").contains("config.toml cannot be read"), "{list}");
-    assert!(error(&list, "folder").contains("results.jsonl cannot be read"), "{list}");
+    assert!(error(&list, "folder").contains("results.jsonl cannot be read: it is not a regular file"), "{list}");
+    assert!(error(&list, "large").contains("run.json cannot be read: it has more than"), "{list}");
     for run in list["runs"].as_array().unwrap() {
         assert_eq!(get(addr, &format!("/api/runs/{}", run["id"].as_str().unwrap())).status, 200, "{run}");
     }
+}
+
+/// To open one waits until a process writes into it, which none does.
+#[cfg(unix)]
+#[test]
+fn pipes_in_the_place_of_files_are_not_opened() {
+    let runs = tempfile::tempdir().unwrap();
+    let pipe = |path: &Path| {
+        let _ = fs::remove_file(path);
+        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    for name in ["results.jsonl", "run.json", "config.toml"] {
+        pipe(&make_run(&runs.path().join(format!("of-{name}")), 1, 3).join(name));
+    }
+    let sweep = runs.path().join("sweep");
+    let trial = make_run(&sweep.join("trial"), 1, 3);
+    fs::write(sweep.join("base.toml"), "").unwrap();
+    pipe(&sweep.join("sweep.toml"));
+    pipe(&trial.join("trial.json"));
+    let watch = watch(runs.path());
+    let addr = watch.addr();
+    let list = list_of(addr, 4);
+    for name in ["results.jsonl", "run.json", "config.toml"] {
+        let run = named(&list, &format!("of-{name}"));
+        assert_eq!(run["error"], format!("{name} cannot be read: it is not a regular file"));
+        json(addr, &format!("/api/runs/{}", run["id"].as_str().unwrap()));
+    }
+    // The run of this process has such a folder, too.
+    let folder = runs.path().join("of-run.json");
+    pipe(&folder.join("config.toml"));
+    fs::create_dir(folder.join("videos")).unwrap();
+    fs::write(folder.join("videos/a.png"), b"png").unwrap();
+    let dashboard = Dashboard::bind("127.0.0.1:0").unwrap().with_folder(&folder).unwrap();
+    let path = format!("/api/runs/{}", id(&list, "of-run.json"));
+    wait_for("the videos", || Some(json(dashboard.addr(), &path)).filter(|run| run["videos"] != json!([])));
 }

@@ -45,7 +45,7 @@ fn versions_grow_while_a_run_trains_and_the_answers_with_them() {
     }
     let (list, run, mut events) = browser.join().unwrap();
     let summary = &list["runs"][0];
-    assert_eq!((&summary["id"], &summary["state"], &summary["seed"]), (&json!("live"), &json!("running"), &json!(7)));
+    assert_eq!((&summary["id"], &summary["state"], &summary["seed"]), (&json!("live"), &json!("running"), &json!("7")));
     assert_eq!((&summary["env"], &summary["algorithm"]), (&json!("CartPole-v1"), &json!("impala")));
     assert!(summary["env_steps"].is_string() && summary["began"].as_u64() > Some(1_600_000_000), "{summary}");
     assert_eq!((&run["summary"]["id"], &run["sample"], &run["videos"]), (&json!("live"), &json!(null), &json!([])));
@@ -104,7 +104,7 @@ fn after_its_end_a_result_is_refused() {
 }
 
 #[test]
-fn a_folder_adds_what_it_has_beside_the_results() {
+fn a_folder_adds_what_it_has_besides_the_results() {
     let runs = tempfile::tempdir().unwrap();
     let folder = runs.path().join("mine");
     let missing = Dashboard::bind("127.0.0.1:0").unwrap().with_folder(&folder).unwrap_err();
@@ -122,7 +122,7 @@ fn a_folder_adds_what_it_has_beside_the_results() {
     let id = super::id(&list, "mine");
     let run = wait_for("the video", || {
         let run = json(addr, &format!("/api/runs/{id}"));
-        (run["videos"] != json!([]) && run["summary"]["seed"] == 7 && !run["info"].is_null()).then_some(run)
+        (run["videos"] != json!([]) && run["summary"]["seed"] == "7" && !run["info"].is_null()).then_some(run)
     });
     let video = json!([{"name": "evaluation-000000001000.png", "at_env_steps": "1000", "bytes": 3}]);
     assert_eq!((&run["videos"], &run["results"], &run["info"]["seed"]), (&video, &json!(1), &json!(7)));
@@ -134,18 +134,38 @@ fn a_folder_adds_what_it_has_beside_the_results() {
 #[test]
 fn settings_of_the_program_come_before_those_of_the_folder() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("config.toml"), "env = \"Other\"\n").unwrap();
+    let (config, video) = (folder.path().join("config.toml"), folder.path().join("videos/a.png"));
     fs::create_dir(folder.path().join("videos")).unwrap();
-    fs::write(folder.path().join("videos/a.png"), b"png").unwrap();
-    let dashboard = Dashboard::bind("127.0.0.1:0").unwrap().with_settings(json!({"env": "Mine"}));
+    let write = |env: &str| fs::write(&config, format!("env = \"{env}\"\n")).unwrap();
+    let run = |dashboard: &Dashboard| {
+        let id = json(dashboard.addr(), "/api/runs")["runs"][0]["id"].as_str().unwrap().to_owned();
+        json(dashboard.addr(), &format!("/api/runs/{id}"))
+    };
+    let env = |dashboard: &Dashboard| run(dashboard)["summary"]["env"].as_str().map(str::to_owned);
+    // The folder is read again, after its file has changed.
+    let read_again = |dashboard: &Dashboard, env: &str| {
+        write(env);
+        fs::write(&video, b"png").unwrap();
+        wait_for("the video", || (run(dashboard)["videos"] != json!([])).then_some(()));
+        fs::remove_file(&video).unwrap();
+        wait_for("no video", || (run(dashboard)["videos"] == json!([])).then_some(()));
+    };
+    let mine = json!({"env": "Mine"});
+
+    write("First");
+    let dashboard = Dashboard::bind("127.0.0.1:0").unwrap().with_settings(mine.clone());
     let dashboard = dashboard.with_folder(folder.path()).unwrap();
-    let addr = dashboard.addr();
-    let id = json(addr, "/api/runs")["runs"][0]["id"].as_str().unwrap().to_owned();
-    let run = wait_for("the folder is read", || {
-        let run = json(addr, &format!("/api/runs/{id}"));
-        (run["videos"] != json!([])).then_some(run)
-    });
-    assert_eq!(run["summary"]["env"], "Mine");
+    read_again(&dashboard, "Second");
+    assert_eq!(env(&dashboard).as_deref(), Some("Mine"));
+
+    write("First");
+    let dashboard = Dashboard::bind("127.0.0.1:0").unwrap().with_folder(folder.path()).unwrap();
+    wait_for("the settings of the folder", || (env(&dashboard)? == "First").then_some(()));
+    read_again(&dashboard, "Second");
+    assert_eq!(env(&dashboard).as_deref(), Some("Second"));
+    let dashboard = dashboard.with_settings(mine);
+    read_again(&dashboard, "Third");
+    assert_eq!(env(&dashboard).as_deref(), Some("Mine"));
 }
 
 #[test]

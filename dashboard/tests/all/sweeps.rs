@@ -6,7 +6,7 @@ use pronk_dashboard::Dashboard;
 use serde_json::{Value, json};
 
 use super::http::{get, json};
-use super::{list_of, make_run, wait_for};
+use super::{list_of, make_run, named, wait_for};
 
 #[test]
 fn a_sweep_is_shown_with_its_trials() {
@@ -17,7 +17,7 @@ fn a_sweep_is_shown_with_its_trials() {
                 [parameters]\nlearner.lr = { log_uniform = [1e-4, 1e-2] }\nalgorithm = [\"ppo\", \"appo\"]\n";
     fs::write(sweep.join("sweep.toml"), text).unwrap();
     fs::write(sweep.join("base.toml"), "").unwrap();
-    for (number, seed) in [(1, 1), (1, 2), (2, 1)] {
+    for (number, seed) in [(1, 1), (1, 2), (2, u64::MAX)] {
         let trial = sweep.join(format!("trial-{number:04}-s{seed}"));
         if number == 1 {
             make_run(&trial, seed, 4);
@@ -32,10 +32,10 @@ fn a_sweep_is_shown_with_its_trials() {
     let addr = watch.addr();
     let list = wait_for("the sweep", || {
         let list = list_of(addr, 2);
-        (list["sweeps"][0]["trials"] == 3 && list["sweeps"][0]["state"] == "finished").then_some(list)
+        (list["sweeps"][0]["trials"] == 3 && named(&list, "trial-0001-s2")["state"] == "finished").then_some(list)
     });
     let entry = &list["sweeps"][0];
-    assert_eq!((&entry["name"], &entry["state"]), (&json!("mine"), &json!("finished")));
+    assert_eq!((&entry["name"], &entry["state"]), (&json!("mine"), &json!("waiting")));
     let of_sweep = |run: &Value| run["sweep"] == entry["id"];
     assert!(list["runs"].as_array().unwrap().iter().all(of_sweep), "{list}");
     let sweep = json(addr, &format!("/api/sweeps/{}", entry["id"].as_str().unwrap()));
@@ -50,13 +50,13 @@ fn a_sweep_is_shown_with_its_trials() {
     let rows = sweep["rows"].as_array().unwrap();
     let run = &rows[0]["run"];
     let first = json!({
-        "trial": 1, "seed": 1, "parameters": {"learner.lr": 0.001, "algorithm": "ppo"}, "value": 7.5, "env_steps": "4000",
+        "trial": 1, "seed": "1", "parameters": {"learner.lr": 0.001, "algorithm": "ppo"}, "value": 7.5, "env_steps": "4000",
         "state": "finished", "run": run,
     });
     assert_eq!(rows[0], first);
     assert_eq!(get(addr, &format!("/api/runs/{}", run.as_str().unwrap())).status, 200);
     let last = json!({
-        "trial": 2, "seed": 1, "parameters": {"learner.lr": 0.001, "algorithm": "ppo"}, "value": null, "env_steps": null,
+        "trial": 2, "seed": "18446744073709551615", "parameters": {"learner.lr": 0.001, "algorithm": "ppo"}, "value": null, "env_steps": null,
         "state": "waiting", "run": null,
     });
     assert_eq!(rows[2], last);

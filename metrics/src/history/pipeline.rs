@@ -4,13 +4,28 @@ use serde_json::{Value, json};
 
 use crate::result::ResultDict;
 
-/// Figures of one result.
+/// The limits of a run that the picture has a place for, or that are none.
+const LIMITS: [&str; 9] = [
+    "environments",
+    "inference",
+    "loading",
+    "network",
+    "learner",
+    "processors",
+    "one_thread",
+    "admission_order",
+    "balance",
+];
+
+/// Figures of one result: numbers, and a known limit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pipeline(Value);
 
 impl Pipeline {
     pub(super) fn of(result: &ResultDict) -> Pipeline {
-        let at = |path: &str| result.get(path).cloned().unwrap_or_default();
+        // Results of other programs may have anything there.
+        let at = |path: &str| number(result.get(path));
+        let limit = result.get("bottleneck.limit").and_then(Value::as_str).filter(|limit| LIMITS.contains(limit));
         // What is not finite, as a rate of no time, becomes null.
         let per_s = |path: &str| Some(result.number(path)? / result.number("time_this_iter_s")?);
         Pipeline(json!({
@@ -25,10 +40,9 @@ impl Pipeline {
             "lag_mean": at("policy_lag.mean"),
             "lag_max": at("policy_lag.max"),
             "broadcasts": at("counters.num_weight_broadcasts"),
-            "limit": at("bottleneck.limit"),
+            "limit": limit,
             "starved": at("bottleneck.starved"),
             "blocked": at("bottleneck.blocked"),
-            "advice": at("bottleneck.advice"),
         }))
     }
 
@@ -36,12 +50,18 @@ impl Pipeline {
     pub(super) fn to_json(&self, settings: &Value) -> Value {
         let mut figures = self.0.clone();
         if let Some(figures) = figures.as_object_mut() {
+            let learner = &settings["learner"];
             let capacity = figures.entry("queue_capacity").or_insert(Value::Null);
             if capacity.is_null() {
-                *capacity = settings["learner"]["learner_queue_size"].clone();
+                *capacity = number(learner.get("learner_queue_size"));
             }
-            figures.insert("num_sgd_iter".to_owned(), settings["learner"]["num_sgd_iter"].clone());
+            figures.insert("num_sgd_iter".to_owned(), number(learner.get("num_sgd_iter")));
         }
         figures
     }
+}
+
+/// Null if it is no number.
+fn number(value: Option<&Value>) -> Value {
+    value.filter(|value| value.is_number()).cloned().unwrap_or_default()
 }

@@ -1,4 +1,13 @@
-//! The settings of a run, and the names in them.
+//! The settings of a run as JSON, and the names in them.
+//!
+//! ```
+//! use pronk_metrics::settings;
+//! use serde_json::json;
+//!
+//! let of_run = json!({"env": "CartPole-v1", "algorithm": {"ppo": {"clip_param": 0.2}}});
+//! assert_eq!((settings::env(&of_run), settings::algorithm(&of_run)), (Some("CartPole-v1"), Some("ppo")));
+//! assert_eq!(settings::leaves(&of_run)[1], ("algorithm.ppo.clip_param".to_owned(), &json!(0.2)));
+//! ```
 
 use serde_json::{Value, json};
 
@@ -7,8 +16,27 @@ use super::shorten::shortened;
 const MAX_ROWS: usize = 400;
 const MAX_VALUE_CHARS: usize = 400;
 
+/// The name of the environment, if the settings have one.
+pub fn env(settings: &Value) -> Option<&str> {
+    named(settings, &["env", "environment", "env_id"])
+}
+
+/// The name of the algorithm, if the settings have one.
+pub fn algorithm(settings: &Value) -> Option<&str> {
+    named(settings, &["algorithm", "algo"])
+}
+
+/// Each setting that is not an object with fields, by its path: the keys on the way, joined by dots.
+pub fn leaves(settings: &Value) -> Vec<(String, &Value)> {
+    let mut leaves = Vec::new();
+    if !settings.is_null() {
+        add_leaves(settings, String::new(), &mut leaves);
+    }
+    leaves
+}
+
 /// The name under the first of `keys` in the settings.
-pub(super) fn named<'a>(settings: &'a Value, keys: &[&str]) -> Option<&'a str> {
+fn named<'a>(settings: &'a Value, keys: &[&str]) -> Option<&'a str> {
     let value = keys.iter().find_map(|key| settings.get(key))?;
     match value {
         Value::String(name) => Some(name),
@@ -20,27 +48,24 @@ pub(super) fn named<'a>(settings: &'a Value, keys: &[&str]) -> Option<&'a str> {
 
 /// `{"rows": [[name, value], …], "left_out": n}`: a row for each setting that is not an object.
 pub(super) fn rows(settings: &Value) -> Value {
-    let mut rows = Vec::new();
-    if !settings.is_null() {
-        add_rows(settings, String::new(), &mut rows);
-    }
+    let leaves = leaves(settings);
     let row = |(name, value): &(String, &Value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         json!([shortened(name, MAX_VALUE_CHARS), shortened(&value, MAX_VALUE_CHARS)])
     };
-    let shown: Vec<_> = rows.iter().take(MAX_ROWS).map(row).collect();
-    json!({"rows": shown, "left_out": rows.len().saturating_sub(MAX_ROWS)})
+    let shown: Vec<_> = leaves.iter().take(MAX_ROWS).map(row).collect();
+    json!({"rows": shown, "left_out": leaves.len().saturating_sub(MAX_ROWS)})
 }
 
-fn add_rows<'a>(value: &'a Value, name: String, rows: &mut Vec<(String, &'a Value)>) {
+fn add_leaves<'a>(value: &'a Value, path: String, leaves: &mut Vec<(String, &'a Value)>) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {
             for (key, field) in fields {
-                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
-                add_rows(field, name, rows);
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                add_leaves(field, path, leaves);
             }
         }
-        leaf => rows.push((name, leaf)),
+        leaf => leaves.push((path, leaf)),
     }
 }
 

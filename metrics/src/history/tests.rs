@@ -72,6 +72,21 @@ fn the_pipeline_is_that_of_the_newest_result_and_the_settings() {
 }
 
 #[test]
+fn of_the_pipeline_only_numbers_and_known_limits_are_kept() {
+    let mut history = RunHistory::default();
+    let mut result = ResultDict::new();
+    for key in ["num_healthy_workers", "policy_lag.mean", "info.learner_queue.capacity", "bottleneck.starved"] {
+        result.set(key, "<b>1</b>");
+    }
+    result.set("hosts.workers", json!([1]));
+    result.set("bottleneck.limit", "constructor");
+    history.take(&result);
+    let settings = json!({"learner": {"learner_queue_size": {"a": 1}, "num_sgd_iter": "7"}});
+    let shown = history.to_json(&settings)["pipeline"].clone();
+    assert!(shown.as_object().is_some_and(|shown| shown.len() == 15 && shown.values().all(Value::is_null)), "{shown}");
+}
+
+#[test]
 fn the_capacity_of_the_inqueue_is_what_the_result_says_or_else_the_settings() {
     let settings = json!({"learner": {"learner_queue_size": 4}});
     for (said, capacity) in [(json!(7), 7), (Value::Null, 4)] {
