@@ -26,7 +26,8 @@ const PAUSE_MS = 700;
 // Listens to the server's versions and tells `say` in words how the connection is.
 export function connect(say) {
   const source = new EventSource("/api/events");
-  let list, wasLost = false;
+  let list,
+    wasLost = false;
   source.addEventListener("open", () => {
     say("live", "Live");
     // What happened while there was no connection is unknown.
@@ -48,12 +49,15 @@ export function connect(say) {
 }
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
-const shown = () => document.hidden ? new Promise((done) => document.addEventListener("visibilitychange", done, { once: true })) : null;
+const shown = () =>
+  document.hidden ? new Promise((done) => document.addEventListener("visibilitychange", done, { once: true })) : null;
 
-// Calls `show(answer, error)` with what `ask` gives, now and after each change that `concerns({list, runs})` says yes to.
-// One question is asked at a time; changes meanwhile are one more. Returns a function that ends it.
+// Calls `show(answer, error)` with what `ask` gives, now and after each change that `concerns({list, runs})`
+// says yes to. One question is asked at a time; changes meanwhile are one more. Returns a function that ends it.
 export function follow(concerns, ask, show) {
-  let isLoading = false, isStale = false, ended = false;
+  let isLoading = false,
+    isStale = false,
+    ended = false;
   const load = async () => {
     isStale = true;
     if (isLoading) return;
@@ -61,7 +65,10 @@ export function follow(concerns, ask, show) {
     while (isStale && !ended) {
       await shown();
       isStale = false;
-      const [answer, error] = await ask().then((answer) => [answer, null], (error) => [null, error]);
+      const [answer, error] = await ask().then(
+        (answer) => [answer, null],
+        (error) => [null, error],
+      );
       if (ended) return;
       show(answer, error);
       await pause(PAUSE_MS);

@@ -1,12 +1,19 @@
 // Small elements that several views share.
 /* global el, svg, clean, setText, whole, or_dash, figure, duration, compact */
 
-const STATES = { running: "running", finished: "finished", failed: "failed", killed: "killed", unknown: "state unknown" };
+const STATES = {
+  running: "running",
+  finished: "finished",
+  failed: "failed",
+  killed: "killed",
+  unknown: "state unknown",
+};
 const SIGNS = { running: "▶", finished: "✓", failed: "✕", killed: "◼", unknown: "?" };
 
 // A state in words, with a sign and a colour.
 export function stateBadge() {
-  const sign = el("span", { class: "sign", "aria-hidden": "true" }), word = el("span");
+  const sign = el("span", { class: "sign", "aria-hidden": "true" }),
+    word = el("span");
   const element = el("span", { class: "state" }, sign, word);
   const update = (state) => {
     const known = STATES[state] ? state : "unknown";
@@ -22,7 +29,10 @@ export function copyable(about, text) {
   const button = el("button", { type: "button", class: "copy", "aria-label": `Copy ${about}` }, "Copy");
   const said = el("span", { class: "unseen", role: "status" });
   button.addEventListener("click", async () => {
-    const copied = await navigator.clipboard?.writeText(text).then(() => true, () => false);
+    const copied = await navigator.clipboard?.writeText(text).then(
+      () => true,
+      () => false,
+    );
     setText(button, copied ? "Copied" : "Select and copy by hand");
     setText(said, copied ? `Copied ${about}.` : "The browser does not allow copying.");
     setTimeout(() => setText(button, "Copy"), 2000);
@@ -33,9 +43,18 @@ export function copyable(about, text) {
 // `3 min ago` of unix seconds, which the title says exactly.
 export function ago(secs) {
   if (secs == null) return el("span", {}, "–");
-  const date = new Date(1000 * secs), past = Math.max(0, Date.now() / 1000 - secs);
-  const words = past < 60 ? "just now" : past < 3600 ? `${Math.floor(past / 60)} min ago` : past < 86400 ? `${Math.floor(past / 3600)} h ago`
-    : past < 14 * 86400 ? `${Math.floor(past / 86400)} d ago` : date.toLocaleDateString("en-CA");
+  const date = new Date(1000 * secs),
+    past = Math.max(0, Date.now() / 1000 - secs);
+  const words =
+    past < 60
+      ? "just now"
+      : past < 3600
+        ? `${Math.floor(past / 60)} min ago`
+        : past < 86400
+          ? `${Math.floor(past / 3600)} h ago`
+          : past < 14 * 86400
+            ? `${Math.floor(past / 86400)} d ago`
+            : date.toLocaleDateString("en-CA");
   return el("time", { datetime: date.toISOString(), title: date.toLocaleString() }, words);
 }
 
@@ -51,7 +70,8 @@ export function choice(about, options, chosen, change) {
   return el("fieldset", { class: "choice" }, el("legend", {}, about), ...radios);
 }
 
-export const panel = (heading, kind, ...children) => el("section", { class: `panel ${kind}` }, el("h2", {}, heading), ...children.filter((child) => child != null));
+export const panel = (heading, kind, ...children) =>
+  el("section", { class: `panel ${kind}` }, el("h2", {}, heading), ...children.filter((child) => child != null));
 
 // A place for an error: it shows only while there is one.
 export function problem() {
@@ -68,9 +88,19 @@ export function problem() {
 export const FIGURES = [
   ["Return", (run) => or_dash(run.episode_return, figure), (run) => run.episode_return, "episode_return"],
   ["Best evaluation", (run) => or_dash(run.best_evaluation, figure), (run) => run.best_evaluation, "best_evaluation"],
-  ["Env-steps", (run) => or_dash(run.env_steps, whole), (run) => (run.env_steps == null ? null : Number(run.env_steps)), "env_steps"],
+  [
+    "Env-steps",
+    (run) => or_dash(run.env_steps, whole),
+    (run) => (run.env_steps == null ? null : Number(run.env_steps)),
+    "env_steps",
+  ],
   ["Wall time", (run) => or_dash(run.wall_secs, duration), (run) => run.wall_secs, "wall_secs"],
-  ["Env-steps/s", (run) => or_dash(run.env_steps_per_s, (rate) => figure(Math.round(rate))), (run) => run.env_steps_per_s, "env_steps_per_s"],
+  [
+    "Env-steps/s",
+    (run) => or_dash(run.env_steps_per_s, (rate) => figure(Math.round(rate))),
+    (run) => run.env_steps_per_s,
+    "env_steps_per_s",
+  ],
 ];
 
 export const runLink = (id, words) => el("a", { href: `#/run/${encodeURIComponent(id)}` }, words);

@@ -4,10 +4,12 @@
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 // uPlot's own labels repeat an unrounded number where ticks are close; compact ones stay short.
 const labels = (_plot, ticks) => {
-  const largest = Math.max(...ticks.map(Math.abs)), step = ticks.length > 1 ? Math.abs(ticks[1] - ticks[0]) : 0;
+  const largest = Math.max(...ticks.map(Math.abs)),
+    step = ticks.length > 1 ? Math.abs(ticks[1] - ticks[0]) : 0;
   if (largest !== 0 && (largest < 1e-4 || largest >= 1e15)) return ticks.map((tick) => tick.toExponential(1));
   // As many as the step needs: 225 must not read 230 beside 200 and 250.
-  const order = (value) => Math.floor(Math.log10(value) + 1e-9), ofStep = step > 0 && !Number.isInteger(+(step / 10 ** order(step)).toFixed(6)) ? 2 : 1;
+  const order = (value) => Math.floor(Math.log10(value) + 1e-9),
+    ofStep = step > 0 && !Number.isInteger(+(step / 10 ** order(step)).toFixed(6)) ? 2 : 1;
   const digits = step > 0 ? Math.min(Math.max(order(largest) - order(step) + ofStep, 1), 15) : 4;
   return ticks.map((tick) => tick.toLocaleString("en", { notation: "compact", maximumSignificantDigits: digits }));
 };
@@ -16,28 +18,48 @@ const figureOr = (_plot, value) => (value == null ? "–" : figure(value));
 // Every plot that is shown. All are drawn anew when the page switches between light and dark.
 const plots = new Set();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  for (const plot of plots) if (plot.isGone()) plots.delete(plot); else plot.draw();
+  for (const plot of plots)
+    if (plot.isGone()) plots.delete(plot);
+    else plot.draw();
 });
 
-// A plot in `box`, drawn once the box has a width. `options()` gives {x: options of the x axis, plot: options of uPlot}.
-// `set` shows new columns, where the reader has zoomed to unless `unzoom`; `reshaped` if they need other options.
+// A plot in `box`, drawn once the box has a width. `options()` gives {x: options of the x axis, plot: options of
+// uPlot}. `set` shows new columns, where the reader has zoomed to unless `unzoom`; `reshaped` if they need other
+// options.
 function mount(box, height, options) {
-  let plot, columns, zoomed = false;
+  let plot,
+    columns,
+    zoomed = false;
   const draw = () => {
     if (!columns || !box.clientWidth) return;
     const scale = zoomed && plot ? { min: plot.scales.x.min, max: plot.scales.x.max } : null;
     plot?.destroy();
     const font = `12px ${getComputedStyle(document.body).fontFamily}`;
     const { x, plot: own } = options();
-    const axis = { stroke: color("soft"), font, labelFont: font, grid: { stroke: color("rule"), width: 1 }, ticks: { show: false } };
-    const axes = [{ ...axis, size: 30, ...x, grid: { show: false } }, { ...axis, size: 56, values: labels }];
+    const axis = {
+      stroke: color("soft"),
+      font,
+      labelFont: font,
+      grid: { stroke: color("rule"), width: 1 },
+      ticks: { show: false },
+    };
+    const axes = [
+      { ...axis, size: 30, ...x, grid: { show: false } },
+      { ...axis, size: 56, values: labels },
+    ];
     const hooks = {
       draw: [({ scales }) => Object.assign(box.dataset, { from: scales.x.min, to: scales.x.max })],
-      setSelect: [(plot) => { zoomed ||= plot.select.width > 0; }],
+      setSelect: [
+        (plot) => {
+          zoomed ||= plot.select.width > 0;
+        },
+      ],
       setCursor: [(plot) => box.dispatchEvent(new CustomEvent("plotcursor", { detail: plot.cursor.idx }))],
     };
     plot = new uPlot({ width: box.clientWidth, height, ...own, axes, hooks }, columns, box);
-    plot.over.addEventListener("dblclick", () => { zoomed = false; });
+    plot.over.addEventListener("dblclick", () => {
+      zoomed = false;
+    });
     if (scale) plot.setScale("x", scale);
   };
   const move = (event) => {
@@ -48,7 +70,14 @@ function mount(box, height, options) {
       plot.setData(columns);
       return;
     }
-    const step = { ArrowLeft: -1, ArrowRight: 1, PageUp: -Math.ceil(n / 10), PageDown: Math.ceil(n / 10), Home: -n, End: n }[event.key];
+    const step = {
+      ArrowLeft: -1,
+      ArrowRight: 1,
+      PageUp: -Math.ceil(n / 10),
+      PageDown: Math.ceil(n / 10),
+      Home: -n,
+      End: n,
+    }[event.key];
     if (!step) return;
     event.preventDefault();
     const at = Math.min(Math.max((plot.cursor.idx ?? (step > 0 ? -1 : n)) + step, 0), n - 1);
@@ -87,13 +116,27 @@ function curveInWords(title, { x, mean }, xName) {
 
 const noTime = { x: { time: false } };
 // Zero is shown where it is near: half as high is half as much.
-const rangeOfY = (zero) => (_plot, min, max) => uPlot.rangeNum(zero || (min > 0 && min < 0.35 * max) ? Math.min(0, min) : min, max, 0.05, true);
+const rangeOfY = (zero) => (_plot, min, max) =>
+  uPlot.rangeNum(zero || (min > 0 && min < 0.35 * max) ? Math.min(0, min) : min, max, 0.05, true);
 
 // One curve with its range from minimum to maximum.
-function lineChart(title, note, { small = false, zero = false, height = small ? 96 : 260, empty, xName = "env-steps" }) {
-  const box = el("div", { class: "plot" }), none = nothing(empty), bad = el("p", { class: "bad" });
+function lineChart(
+  title,
+  note,
+  { small = false, zero = false, height = small ? 96 : 260, empty, xName = "env-steps" },
+) {
+  const box = el("div", { class: "plot" }),
+    none = nothing(empty),
+    bad = el("p", { class: "bad" });
   const about = el("span", {}, note);
-  const element = el("figure", { class: small ? "chart small" : "chart" }, el("figcaption", {}, el("b", {}, title), " ", about), none, box, bad);
+  const element = el(
+    "figure",
+    { class: small ? "chart small" : "chart" },
+    el("figcaption", {}, el("b", {}, title), " ", about),
+    none,
+    box,
+    bad,
+  );
   let hasRange, isShort;
   const plot = mount(box, height, () => ({
     x: { label: small ? undefined : xName, labelSize: 18, values: labels },
@@ -127,7 +170,8 @@ function lineChart(title, note, { small = false, zero = false, height = small ? 
 
 // A chart for each of [{name, last, not_finite, curve}], by name.
 function smallCharts() {
-  const element = el("div", { class: "many" }), charts = new Map();
+  const element = el("div", { class: "many" }),
+    charts = new Map();
   const update = (curves) => {
     for (const { name, last, not_finite, curve } of curves) {
       let chart = charts.get(name);
@@ -135,7 +179,10 @@ function smallCharts() {
         charts.set(name, (chart = lineChart(name, "", { small: true, empty: "No result has a finite number." })));
         element.append(chart.element);
       }
-      chart.update(curve, { newNote: figure(last), warning: not_finite ? `not finite in ${counted(not_finite, "result")}` : null });
+      chart.update(curve, {
+        newNote: figure(last),
+        warning: not_finite ? `not finite in ${counted(not_finite, "result")}` : null,
+      });
     }
   };
   return { element, update };
@@ -155,24 +202,42 @@ function barsOf({ edges, counts } = {}) {
   while (bars.length && bars[0].n === 0) bars.shift();
   while (bars.length && bars.at(-1).n === 0) bars.pop();
   while (bars.length > 40)
-    bars = bars.flatMap((bar, i) => (i % 2 ? [] : [{ ...bar, to: (bars[i + 1] ?? bar).to, n: bar.n + (bars[i + 1]?.n ?? 0) }]));
+    bars = bars.flatMap((bar, i) =>
+      i % 2 ? [] : [{ ...bar, to: (bars[i + 1] ?? bar).to, n: bar.n + (bars[i + 1]?.n ?? 0) }],
+    );
   return bars;
 }
 // The histogram of the policy lag.
 function histogram() {
-  const box = el("div", { class: "plot" }), none = nothing("");
-  const element = el("figure", { class: "chart" },
-    el("figcaption", {}, el("b", {}, "Policy lag in the last result"), " ", el("span", {}, "share of all, %")), none, box);
+  const box = el("div", { class: "plot" }),
+    none = nothing("");
+  const element = el(
+    "figure",
+    { class: "chart" },
+    el("figcaption", {}, el("b", {}, "Policy lag in the last result"), " ", el("span", {}, "share of all, %")),
+    none,
+    box,
+  );
   let bars = [];
   const name = (i) => (bars[i] ? barName(bars[i].from, bars[i].to) : "");
   const plot = mount(box, 180, () => ({
     x: { label: "versions behind", labelSize: 18, incrs: [1, 2, 5, 10, 20], values: (_plot, ticks) => ticks.map(name) },
     plot: {
-      scales: { x: { time: false, range: () => [-0.6, bars.length - 0.4] }, y: { range: (_plot, _min, max) => [0, max * 1.05] } },
+      scales: {
+        x: { time: false, range: () => [-0.6, bars.length - 0.4] },
+        y: { range: (_plot, _min, max) => [0, max * 1.05] },
+      },
       cursor: { drag: { x: false, y: false } },
       series: [
         { label: "versions", value: (_plot, i) => name(i) || "–" },
-        { label: "share, %", fill: color("line"), stroke: color("line"), paths: uPlot.paths.bars({ size: [0.84] }), points: { show: false }, value: (_plot, v) => (v == null ? "–" : v.toFixed(1)) },
+        {
+          label: "share, %",
+          fill: color("line"),
+          stroke: color("line"),
+          paths: uPlot.paths.bars({ size: [0.84] }),
+          points: { show: false },
+          value: (_plot, v) => (v == null ? "–" : v.toFixed(1)),
+        },
       ],
     },
   }));
@@ -181,13 +246,21 @@ function histogram() {
     element.hidden = data == null;
     bars = found ?? [];
     const total = bars.reduce((sum, bar) => sum + bar.n, 0);
-    setText(none, found ? "The histogram of the policy lag in the last result is empty." : "The last result has no readable histogram of the policy lag.");
+    setText(
+      none,
+      found
+        ? "The histogram of the policy lag in the last result is empty."
+        : "The last result has no readable histogram of the policy lag.",
+    );
     none.hidden = total > 0;
     box.hidden = !total;
     if (!total) return;
     const shares = bars.map((bar) => (100 * bar.n) / total);
     const most = shares.indexOf(Math.max(...shares));
-    plot.set([bars.map((_, i) => i), shares], `Histogram of the policy lag: most often ${name(most)} versions behind, in ${shares[most].toFixed(1)} %.`);
+    plot.set(
+      [bars.map((_, i) => i), shares],
+      `Histogram of the policy lag: most often ${name(most)} versions behind, in ${shares[most].toFixed(1)} %.`,
+    );
   };
   return { element, update };
 }
