@@ -69,37 +69,18 @@ function timeBars() {
     none = nothing("No result has a time ledger."),
     bad = el("p", { class: "bad" });
   const element = el("div", {}, names.element, none, rows, bad);
-  const bars = new Map();
+  let paint = {};
   const total = (thread) =>
     Math.max(
       thread.wall_secs,
       Object.values(thread.states).reduce((a, b) => a + b, 0),
     ) || 1;
-  const row = (name) => {
+  const row = ({ name }) => {
     const about = el("span"),
       shares = el("p", { class: "shares" }),
       line = bar();
-    const whole = el(
-      "div",
-      { class: "thread" },
-      el("p", { class: "who" }, el("b", {}, name), " ", about),
-      line.element,
-      shares,
-    );
-    return { whole, about, shares, line };
-  };
-  const update = ({ threads, open }) => {
-    threads ??= [];
-    none.hidden = threads.length > 0;
-    const states = [...new Set(threads.flatMap((thread) => Object.keys(thread.states)))];
-    const paint = paints(states);
-    const seen = states.filter((name) => threads.some((thread) => (thread.states[name] ?? 0) >= 5e-4 * total(thread)));
-    names.update({ seen: seen.map((name) => [name, paint[name]]) });
-    for (const [name, { whole }] of bars)
-      if (!threads.some((thread) => thread.name === name)) (bars.delete(name), whole.remove());
-    for (const thread of threads) {
-      if (!bars.has(thread.name)) bars.set(thread.name, row(thread.name));
-      const { whole, about, shares, line } = bars.get(thread.name);
+    const who = el("p", { class: "who" }, el("b", {}, name), " ", about);
+    const update = (thread) => {
       const parts = Object.entries(thread.states).map(([state, secs]) => [state, secs / total(thread), secs]);
       const words = parts
         .filter(([, share]) => share >= 5e-4)
@@ -121,8 +102,18 @@ function timeBars() {
         ]),
         ["", "rest", Math.max(rest, 0), ""],
       ]);
-      if (!whole.isConnected && whole.parentNode !== rows) rows.append(whole);
-    }
+    };
+    return { element: el("div", { class: "thread" }, who, line.element, shares), update };
+  };
+  const bars = keyed(rows, ({ name }) => name, row);
+  const update = ({ threads, open }) => {
+    threads ??= [];
+    none.hidden = threads.length > 0;
+    const states = [...new Set(threads.flatMap((thread) => Object.keys(thread.states)))];
+    paint = paints(states);
+    const seen = states.filter((name) => threads.some((thread) => (thread.states[name] ?? 0) >= 5e-4 * total(thread)));
+    names.update({ seen: seen.map((name) => [name, paint[name]]) });
+    bars.update(threads);
     bad.hidden = !open?.length;
     if (open?.length)
       setText(
@@ -137,18 +128,16 @@ function timeBars() {
 // The bar, table and verdict of the step ledger.
 function stepTable() {
   const line = bar();
-  const number = (count) => (count == null ? "–" : whole(count));
+  const number = (count) => or_dash(count, whole);
   const cells = (row, kind) =>
     el(
       "tr",
       { class: kind },
       el("th", { scope: "row" }, row.name),
       el("td", {}, number(row.count.env)),
-      el("td", {}, row.share == null ? "–" : percent(row.share)),
+      el("td", {}, or_dash(row.share, percent)),
       el("td", {}, number(row.count.agent)),
     );
-  const head = () =>
-    el("tr", {}, ...["", "env-steps", "share", "agent-steps"].map((name) => el("th", { scope: "col" }, name)));
   const content = rebuilt("div", {}, ({ steps, painted }) => {
     if (!steps) return [nothing("No result has a step ledger.")];
     const { rows, sum, sampled, passes, unexplained } = steps;
@@ -162,7 +151,7 @@ function stepTable() {
     return [
       painted.length ? legend(painted) : nothing("No env-step was made."),
       table("numbers", [
-        head(),
+        headRow(["", "env-steps", "share", "agent-steps"]),
         ...rows.map((row) => cells(row, "")),
         cells(sum, "sum"),
         cells(sampled, ""),

@@ -15,13 +15,13 @@ const labels = (_plot, ticks) => {
 };
 const figureOr = (_plot, value) => (value == null ? "–" : figure(value));
 
-// Every plot that is shown. All are drawn anew when the page switches between light and dark.
+// Every plot. All are drawn anew when the page switches between light and dark.
 const plots = new Set();
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  for (const plot of plots)
-    if (plot.isGone()) plots.delete(plot);
-    else plot.draw();
-});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plots.forEach((plot) => plot.draw()));
+// Ends the plots in an element that goes: uPlot listens to the window as long as it is not destroyed.
+function endPlotsIn(element) {
+  for (const plot of plots) if (element.contains(plot.box)) plot.end();
+}
 
 // A plot in `box`, drawn once the box has a width. `options()` gives {x: options of the x axis, plot: options of
 // uPlot}. `set` shows new columns, where the reader has zoomed to unless `unzoom`; `reshaped` if they need other
@@ -84,9 +84,20 @@ function mount(box, height, options) {
     plot.setCursor({ left: plot.valToPos(columns[0][at], "x"), top: plot.bbox.height / devicePixelRatio / 2 });
   };
   box.addEventListener("keydown", move);
+  const resized = new ResizeObserver(() => {
+    if (plot && box.clientWidth) plot.setSize({ width: box.clientWidth, height });
+    else draw();
+  });
+  resized.observe(box);
   const self = {
+    box,
     draw,
-    isGone: () => plot != null && !box.isConnected,
+    end() {
+      plots.delete(self);
+      resized.disconnect();
+      plot?.destroy();
+      plot = columns = null;
+    },
     // Fades all series but the one with this number, or none if it is 0.
     focus: (i) => plot?.setSeries(i || null, { focus: i > 0 }),
     set(newer, summary, { reshaped = false, unzoom = false } = {}) {
@@ -98,12 +109,7 @@ function mount(box, height, options) {
       if (zoomed) plot.redraw();
     },
   };
-  for (const old of plots) if (old.isGone()) plots.delete(old);
   plots.add(self);
-  new ResizeObserver(() => {
-    if (plot && box.clientWidth) plot.setSize({ width: box.clientWidth, height });
-    else draw();
-  }).observe(box);
   return self;
 }
 
@@ -113,6 +119,11 @@ function curveInWords(title, { x, mean }, xName) {
   const best = mean.reduce((best, value, i) => (value > mean[best] ? i : best), 0);
   return `${title}: from ${at(0)} to ${at(x.length - 1)}; highest ${at(best)}. Arrow keys read single points.`;
 }
+
+// The notes and options of charts that the report and the page have.
+const MEAN_AND_RANGE = "mean, and the range from minimum to maximum";
+const OF_LAG = { zero: true, empty: "No result has a policy lag." };
+const OF_RATE = { zero: true, empty: "No result has a throughput.", xName: "wall time, s" };
 
 const noTime = { x: { time: false } };
 // Zero is shown where it is near: half as high is half as much.
@@ -170,22 +181,41 @@ function lineChart(
 
 // A chart for each of [{name, last, not_finite, curve}], by name.
 function smallCharts() {
-  const element = el("div", { class: "many" }),
-    charts = new Map();
-  const update = (curves) => {
-    for (const { name, last, not_finite, curve } of curves) {
-      let chart = charts.get(name);
-      if (!chart) {
-        charts.set(name, (chart = lineChart(name, "", { small: true, empty: "No result has a finite number." })));
-        element.append(chart.element);
-      }
-      chart.update(curve, {
-        newNote: figure(last),
-        warning: not_finite ? `not finite in ${counted(not_finite, "result")}` : null,
-      });
-    }
+  const element = el("div", { class: "many" });
+  const chart = ({ name }) => {
+    const { element, update } = lineChart(name, "", { small: true, empty: "No result has a finite number." });
+    const warning = (n) => (n ? `not finite in ${counted(n, "result")}` : null);
+    return {
+      element,
+      update: ({ last, not_finite, curve }) => update(curve, { newNote: figure(last), warning: warning(not_finite) }),
+    };
   };
-  return { element, update };
+  return { element, update: keyed(element, ({ name }) => name, chart).update };
+}
+
+// The statistics of the learner of {learner: {policy: [as of `smallCharts`]}, curves_left_out}.
+function learnerCharts() {
+  const none = nothing("No result has statistics of the learner."),
+    body = el("div"),
+    aside = el("p", { class: "aside" }, "All over env-steps; the number is that of the last result."),
+    rest = nothing("");
+  const policies = keyed(
+    body,
+    ([policy]) => policy,
+    ([policy]) => {
+      const charts = smallCharts();
+      const element = el("div", {}, el("h3", {}, policy), charts.element);
+      return { element, update: ([, curves]) => charts.update(curves) };
+    },
+  );
+  const update = ({ learner, curves_left_out }) => {
+    policies.update(Object.entries(learner));
+    none.hidden = Object.keys(learner).length > 0;
+    aside.hidden = !none.hidden;
+    rest.hidden = !curves_left_out;
+    if (curves_left_out) setText(rest, `And ${counted(curves_left_out, "further curve")}, left out for size.`);
+  };
+  return { element: el("div", {}, none, body, aside, rest), update };
 }
 
 // `3` where only that number can be in the bar, else `4–7`, `0.5–1`, `64+`.

@@ -48,8 +48,7 @@ function overlay(title, { height = 300, empty, range = "" }) {
     box,
     list,
   );
-  const hidden = new Set(),
-    items = new Map();
+  const hidden = new Set();
   let given = { lines: [], xName: "" },
     shown = [],
     columns = [[]],
@@ -117,7 +116,7 @@ function overlay(title, { height = 300, empty, range = "" }) {
   let cursor = null;
   box.addEventListener("plotcursor", ({ detail }) => tell((cursor = detail)));
 
-  const item = (label) => {
+  const item = ({ label }) => {
     const stroke = svg("line", { x1: 1, x2: 21, y1: 5, y2: 5, "stroke-width": 3 }),
       name = el("span", { class: "name" }, label),
       value = el("span", { class: "value" });
@@ -141,26 +140,17 @@ function overlay(title, { height = 300, empty, range = "" }) {
       ["blur", false],
     ])
       button.addEventListener(event, () => focus(on));
-    return { li: el("li", {}, button), button, stroke, value };
+    const update = (line) => {
+      button.setAttribute("aria-pressed", String(!hidden.has(label)));
+      const dash = line.dash?.map((n) => n * 0.7).join(" ") ?? "none";
+      fill(stroke, { style: `stroke:var(--${line.color})`, "stroke-dasharray": dash }, []);
+    };
+    return { element: el("li", {}, button), update, value };
   };
+  const items = keyed(list, ({ label }) => label, item);
   const draw = (options) => {
     const { lines } = given;
-    for (const [label, { li }] of items)
-      if (!lines.some((line) => line.label === label)) (items.delete(label), li.remove());
-    lines.forEach((line, i) => {
-      if (!items.has(line.label)) items.set(line.label, item(line.label));
-      const { li, button, stroke } = items.get(line.label);
-      if (list.children[i] !== li) list.insertBefore(li, list.children[i] ?? null);
-      button.setAttribute("aria-pressed", String(!hidden.has(line.label)));
-      fill(
-        stroke,
-        {
-          style: `stroke:var(--${line.color})`,
-          "stroke-dasharray": line.dash?.map((n) => n * 0.7).join(" ") ?? "none",
-        },
-        [],
-      );
-    });
+    items.update(lines);
     shown = lines.filter((line) => line.x.length > 0 && !hidden.has(line.label));
     none.hidden = lines.some((line) => line.x.length > 0);
     box.hidden = !none.hidden;
