@@ -1,6 +1,6 @@
 // What is drawn of curves: smoothed, over env-steps or time, single runs or the median over seeds.
 /* global el, gridOf, valuesAt, setText */
-import { choice } from "./widgets.js";
+import { choice, median } from "./widgets.js";
 
 const COLORS = ["l0", "l1", "l2", "l3", "l4", "l5", "l6", "l7"];
 const DASHES = [undefined, [8, 4], [2, 3], [12, 3, 2, 3]];
@@ -122,9 +122,8 @@ export function medianOf(label, look, curves) {
       .filter((value) => value != null)
       .sort((a, b) => a - b);
     if (there.length < least) return;
-    const half = there.length >> 1;
     line.x.push(x);
-    line.y.push(there.length % 2 ? there[half] : (there[half - 1] + there[half]) / 2);
+    line.y.push(median(there));
     line.lo.push(there[0]);
     line.hi.push(there.at(-1));
   });

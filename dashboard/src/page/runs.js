@@ -1,7 +1,7 @@
 // All runs: filtered, sorted, and selected for a comparison.
-/* global el, setText, clean, counted, nothing */
+/* global FIGURES, el, setText, clean, counted, keyed, nothing */
 import { follow, runs as askRuns } from "./data.js";
-import { FIGURES, ago, lastPart, problem, runLink, stateBadge } from "./widgets.js";
+import { ago, comparisonPath, lastPart, problem, runLink, stateBadge, traits } from "./widgets.js";
 
 // These stay while other views are shown.
 const selected = new Set(),
@@ -64,16 +64,16 @@ export function runList({ main, h1, title }) {
     more,
   );
 
-  let answer = { runs: [], sweeps: [], watched: [], problems: [] },
+  let answer = { runs: [], sweeps: [], is_complete: false },
     room = ROWS;
-  const rows = new Map();
+  const isComplete = () => answer.is_complete !== false;
   search.value = filter;
   search.addEventListener("input", () => {
     filter = search.value;
     draw();
   });
   compare.addEventListener("click", () => {
-    location.hash = `#/compare/${[...selected].map(encodeURIComponent).join(",")}`;
+    location.hash = comparisonPath([...selected]);
   });
   clear.addEventListener("click", () => {
     selected.clear();
@@ -85,7 +85,7 @@ export function runList({ main, h1, title }) {
     draw();
   });
 
-  const runRow = (id) => {
+  const runRow = ({ id }) => {
     const tick = el("input", { type: "checkbox" }),
       badge = stateBadge(),
       link = runLink(id, ""),
@@ -98,28 +98,20 @@ export function runList({ main, h1, title }) {
     });
     const began = el("td", { class: "number", "data-label": "Began" }),
       cells = FIGURES.map(([name]) => el("td", { class: "number", "data-label": name }));
+    const place = el("th", { scope: "row" }, link, about, why);
     const element = el(
       "tr",
       {},
       el("td", { class: "tick" }, el("label", {}, tick)),
-      el("th", { scope: "row" }, link, about, why),
+      place,
       el("td", { class: "in-state" }, badge.element),
       ...cells,
       began,
     );
     const update = (run) => {
       setText(link, run.name);
-      setText(
-        about,
-        [
-          run.name.includes(run.env) ? null : run.env,
-          run.name.includes(run.algorithm) ? null : run.algorithm,
-          run.seed == null ? null : `seed ${run.seed}`,
-          run.folder && lastPart(run.folder) !== run.name ? lastPart(run.folder) : null,
-        ]
-          .filter(Boolean)
-          .join(" · "),
-      );
+      const folder = run.folder && lastPart(run.folder);
+      setText(about, [...traits(run), folder === run.name ? null : folder].filter(Boolean).join(" · "));
       link.title = clean(run.folder ?? "");
       setText(why, run.error ?? "");
       why.hidden = !run.error;
@@ -130,9 +122,9 @@ export function runList({ main, h1, title }) {
       FIGURES.forEach(([, text], i) => setText(cells[i], text(run)));
       began.replaceChildren(ago(run.began));
     };
-    return { element, update };
+    return { element, place, update };
   };
-  const sweepRow = (id) => {
+  const sweepRow = ({ id }) => {
     const fold = el("button", { type: "button", class: "fold", "aria-expanded": "false" }),
       link = el("a", { href: `#/sweep/${encodeURIComponent(id)}` }),
       badge = stateBadge(),
@@ -141,11 +133,12 @@ export function runList({ main, h1, title }) {
       if (!unfolded.delete(id)) unfolded.add(id);
       draw();
     });
+    const place = el("th", { scope: "row" }, link, about);
     const element = el(
       "tr",
       { class: "sweep" },
       el("td", { class: "tick" }, fold),
-      el("th", { scope: "row" }, link, about),
+      place,
       el("td", { class: "in-state" }, badge.element),
       el("td", { colspan: FIGURES.length + 1 }),
     );
@@ -158,8 +151,16 @@ export function runList({ main, h1, title }) {
       setText(about, counted(sweep.trials ?? 0, "trial"));
       badge.update(sweep.state);
     };
-    return { element, update };
+    return { element, place, update };
   };
+  const rows = keyed(
+    body,
+    ([key]) => key,
+    ([, make, data]) => {
+      const { element, place, update } = make(data);
+      return { element, place, update: ([, , data]) => update(data) };
+    },
+  );
 
   const matches = (run, words) =>
     words.every((word) =>
@@ -179,7 +180,7 @@ export function runList({ main, h1, title }) {
     );
   const tools = () => {
     const known = new Set(answer.runs.map((run) => run.id));
-    for (const id of selected) if (answer.runs.length && !known.has(id)) selected.delete(id);
+    for (const id of selected) if (isComplete() && !known.has(id)) selected.delete(id);
     const n = selected.size;
     compare.disabled = n < 1 || n > MOST_COMPARED;
     setText(
@@ -222,31 +223,25 @@ export function runList({ main, h1, title }) {
     }
     for (const sweep of answer.sweeps)
       if (!listed.has(sweep.id) && words.every((word) => sweep.name.toLowerCase().includes(word))) addSweep(sweep);
-    const shown = items.slice(0, room);
-    const keys = new Set(shown.map(([key]) => key));
-    for (const [key, row] of rows) if (!keys.has(key)) (rows.delete(key), row.element.remove());
-    shown.forEach(([key, make, data], i) => {
-      if (!rows.has(key)) rows.set(key, make(data.id));
-      const { element, update } = rows.get(key);
-      update(data);
-      if (body.children[i] !== element) body.insertBefore(element, body.children[i] ?? null);
-    });
+    rows.update(items.slice(0, room));
     more.hidden = items.length <= room;
     table.hidden = items.length === 0;
     empty.hidden = items.length > 0;
+    const where = answer.watched?.length ? ` in ${answer.watched.join(", ")}` : "";
     setText(
       empty,
       answer.runs.length
         ? "No run matches the filter."
-        : `No runs yet${answer.watched.length ? ` in ${answer.watched.join(", ")}` : ""}. ` +
-            "`pronk train configs/cartpole.toml` starts one.",
+        : isComplete()
+          ? `No runs yet${where}. \`pronk train configs/cartpole.toml\` starts one.`
+          : `Looking for runs${where}…`,
     );
-    setText(
-      found,
-      words.length ? `${counted(chosen.length, "run")} of ${answer.runs.length}` : counted(answer.runs.length, "run"),
-    );
+    const all = answer.runs.length;
+    const n = words.length ? `${counted(chosen.length, "run")} of ${all}` : counted(all, "run");
+    setText(found, isComplete() ? n : all ? `${n} so far, looking for more…` : "");
     tools();
   };
+  draw();
   return follow(
     ({ list }) => list,
     askRuns,
@@ -254,7 +249,7 @@ export function runList({ main, h1, title }) {
       failed.update(error);
       if (!newer) return;
       // The page of a run alone opens with that run; `#/` is the list.
-      if (location.hash === "" && newer.runs.length === 1 && !newer.sweeps.length)
+      if (location.hash === "" && newer.is_complete !== false && newer.runs.length === 1 && !newer.sweeps.length)
         return location.replace(`#/run/${encodeURIComponent(newer.runs[0].id)}`);
       answer = newer;
       notes.replaceChildren(...(newer.problems ?? []).map((text) => el("li", {}, text)));
