@@ -7,8 +7,9 @@ What you set up first, in a virtual environment:
 
 Compare with `pronk train configs/cartpole.toml --json`, right before or after, on a machine that does nothing else. The
 settings are those that RL Baselines3 Zoo has tuned for this environment, whose schedules end at 100,000 env-steps;
-`--budget` stretches them, and `--envs` and `--threads` vary what the speed depends on. A run that has used up its budget
-ends without having reached the target. The seconds are those of training alone, without imports. The last line is JSON.
+`--budget` stretches them, and `--envs` and `--threads` vary what the speed depends on. A run that has used up its
+budget ends without having reached the target. The seconds are those of training alone, without imports. The last line
+is JSON.
 """
 
 import argparse
@@ -59,5 +60,7 @@ if __name__ == "__main__":
     secs = statistics.median(run["seconds"] for run in runs)
     steps = statistics.median(run["env_steps"] for run in runs)
     rate = statistics.median(run["env_steps"] / run["seconds"] for run in runs)
-    print(json.dumps({"peer": "stable-baselines3", "envs": args.envs, "threads": args.threads, "budget": args.budget, "reached": sum(run["reached"] for run in runs),
-                      "runs": len(runs), "seconds": secs, "env_steps": steps, "env_steps_per_s": round(rate)}))
+    reached = sum(run["reached"] for run in runs)
+    print(json.dumps({"peer": "stable-baselines3", "envs": args.envs, "threads": args.threads, "budget": args.budget,
+                      "reached": reached, "runs": len(runs), "seconds": secs, "env_steps": steps,
+                      "env_steps_per_s": round(rate)}))

@@ -7,8 +7,8 @@ What you set up first, in a virtual environment:
     target/torch/bin/python benches/peers/torch_nets.py mlp        # what has `mlp` in its name
 
 Run it right before or after the bench, on a machine that is doing nothing else, and compare the ratio. A learning step
-is forward, an actor-critic loss, backward and Adam, as in the bench. Image networks run in `channels_last` too, the layout
-that oneDNN likes best; the better of the two is the one to compare with.
+is forward, an actor-critic loss, backward and Adam, as in the bench. Image networks run in `channels_last` too, the
+layout that oneDNN likes best; the better of the two is the one to compare with.
 """
 
 import os

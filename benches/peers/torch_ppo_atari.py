@@ -6,9 +6,9 @@ What you set up first, in a virtual environment:
     target/torch/bin/python benches/peers/torch_ppo_atari.py --seconds 120
 
 Compare with `cargo run --release --features env-process --example atari -- --minutes 2`, right before or after, on a
-machine that does nothing else. Network, preprocessing, environments, minibatches and passes are the same; here they take
-turns, as it is usual: first everybody steps, then everybody learns. The last line says how many frames a second, four to
-an env-step.
+machine that does nothing else. Network, preprocessing, environments, minibatches and passes are the same; here they
+take turns, as it is usual: first everybody steps, then everybody learns. The last line says how many frames a second,
+four to an env-step.
 """
 
 import argparse

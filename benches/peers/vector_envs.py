@@ -1,8 +1,8 @@
 """Gymnasium's vector environments and ale-py's, for `benches/processes.rs`, which starts this and takes turns with it.
 
 Arguments: `sync`, `async` or `ale`, then an id (or a game) and how many environments, then whether Atari is
-preprocessed. For every line on standard input that holds a number of seconds it steps for so long and prints environment
-steps per second.
+preprocessed. For every line on standard input that holds a number of seconds it steps for so long and prints
+environment steps per second.
 """
 
 import sys

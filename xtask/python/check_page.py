@@ -8,6 +8,7 @@ is wrong.
 """
 
 import argparse
+import contextlib
 import json
 import pathlib
 import shutil
@@ -16,7 +17,9 @@ import tempfile
 import time
 import traceback
 
-from page_browser import PATIENCE_S, Program, chromium, run
+import page_faked
+from page_browser import Program, chromium, end_on_signals, run
+from page_reader import Reader, text_of, until, until_text
 
 CONFIG = pathlib.Path(__file__).resolve().parents[2] / "configs/cartpole.toml"
 EVIL = "<img src=x onerror=\"document.title='owned'\">"
@@ -26,50 +29,6 @@ FAILURE = (
 )
 ENDLESS = ["--set", "stop.episode_return_mean=none", "--set", "stop.env_steps=4000000000"]
 EVALUATES = ["--set", "evaluation.every=100000 env-steps", "--set", "evaluation.episodes=2", "--set", "log.videos=true"]
-
-
-class Reader:
-    """A page, and everything that its console and network say."""
-
-    def __init__(self, browser, out):
-        self.browser, self.out, self.wrong, self.may_lose = browser, out, [], False
-
-    def open(self, url, width=1280, height=800, **media):
-        page = self.browser.new_page()
-        page.set_viewport_size({"width": width, "height": height})
-        if media:
-            page.emulate_media(**media)
-        page.on("console", self.on_console)
-        page.on("pageerror", lambda error: self.wrong.append(f"script error: {error}"))
-        page.on("dialog", lambda dialog: (self.wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        origin = "/".join(url.split("/")[:3])
-        page.on("request", lambda request: self.on_request(request, origin))
-        page.goto(url)
-        return page
-
-    def on_console(self, message):
-        is_lost = self.may_lose and ("ERR_CONNECTION" in message.text or "ERR_INCOMPLETE" in message.text)
-        if message.type in ("error", "warning") and not is_lost:
-            self.wrong.append(f"console: {message.text}")
-
-    def on_request(self, request, origin):
-        if request.method != "GET":
-            self.wrong.append(f"a request that could change something: {request.method} {request.url}")
-        if not request.url.startswith((origin, "data:")):
-            self.wrong.append(f"a request to another place: {request.url}")
-
-    def shot(self, page, name):
-        page.evaluate("scrollTo(0, 0)")
-        page.wait_for_timeout(600)
-        page.screenshot(path=self.out / f"{name}.png", full_page=True)
-
-
-def text_of(page, selector):
-    return page.locator(selector).first.inner_text()
-
-
-def until(page, condition, argument=None):
-    page.wait_for_function(condition, arg=argument, timeout=1000 * PATIENCE_S)
 
 
 RESULTS = "() => Number(document.querySelector('.head div:last-child dd')?.textContent.replaceAll(',', ''))"
@@ -146,15 +105,14 @@ def check_copy(page):
 
 def check_killed(train, page, reader, watched):
     """A run that is killed is shown as killed, without a reload; its own page says that it is gone."""
-    reader.may_lose = True
     watched.locator("tr", has_text="live").locator("text=running").first.wait_for()
-    train.kill()
-    rows = "[...document.querySelectorAll('tr')].map((row) => row.textContent)"
-    until(watched, f"() => {rows}.some((text) => text.includes('live') && text.includes('killed'))")
-    until(page, "() => document.querySelector('.connection').textContent === 'Connection lost, trying again'")
-    reader.shot(page, "lost")
-    page.close()
-    reader.may_lose = False
+    with reader.expecting("net::ERR_"):
+        train.kill()
+        rows = "[...document.querySelectorAll('tr')].map((row) => row.textContent)"
+        until(watched, f"() => {rows}.some((text) => text.includes('live') && text.includes('killed'))")
+        until_text(page, ".connection.lost", "Connection lost, trying again: the server does not answer")
+        reader.shot(page, "lost")
+        page.close()
 
 
 def check_comparison(page, reader):
@@ -211,9 +169,10 @@ def check_figures(page):
 
 
 def check_sweep(page, reader):
-    page.locator("tr.sweep .fold").click()
+    small = page.locator("tr.sweep", has_text="Sweep small")
+    small.locator(".fold").click()
     page.locator("tr.trial").first.wait_for()
-    page.locator("tr.sweep a").click()
+    small.locator("a").click()
     page.locator(".parallel .line").first.wait_for()
     rows = page.locator(".trials tbody tr")
     assert rows.count() == 4 and page.locator(".parallel .line").count() == 4
@@ -241,7 +200,7 @@ def check_sweep(page, reader):
 def check_failures(page, reader):
     """A failure says worker, seed and step; hostile names are text."""
     page.locator("input[type=search]").fill("hostile")
-    page.locator("tbody a").first.click()
+    page.locator("tbody tr:not(.sweep) a").first.click()
     page.locator(".replay").first.wait_for()
     facts = page.locator(".fact").all_inner_texts()
     for fact in ["rollout-1 worker", "8412345678901234567 seed", "17 step"]:
@@ -249,13 +208,41 @@ def check_failures(page, reader):
     page.locator(".replay .copy").click()
     until(page, "() => document.querySelector('.replay .copy').textContent === 'Copied'")
     assert page.evaluate("navigator.clipboard.readText()") == "reset with seed 8412345678901234567, then the 17 steps"
-    content = page.locator("main").inner_text()
-    assert EVIL in content, "the name is shown as it is"
-    assert page.locator("main img:not(.video)").count() == 0 and "owned" not in page.title()
+    assert_is_text(page)
     reader.shot(page, "failures")
     others = page.locator(".tool select")
     others.select_option(index=1)
     page.locator(".panel", has_text="Difference to").locator("table, .none").first.wait_for()
+
+
+def assert_is_text(page):
+    """Names are shown as they are, and none has become an element or has run."""
+    assert EVIL in page.locator("main").inner_text(), "the name is shown as it is"
+    assert page.locator("img[src=x], [onerror]").count() == 0, "a name has become an element"
+    assert "owned" not in page.title().replace(EVIL, ""), "a name has run"
+
+
+def check_hostile(url, reader):
+    """In every view."""
+    page = reader.open(url + "#/")
+    search = page.locator("input[type=search]")
+    search.fill("hostile")
+    page.locator("tr.sweep .fold").wait_for()
+    assert_is_text(page)
+    page.locator("tr.sweep a").click()
+    page.locator(".parallel .line").first.wait_for()
+    assert_is_text(page)
+    assert EVIL in page.locator(".parallel title").all_text_contents()
+    reader.shot(page, "hostile-sweep")
+    page.locator(".brand").click()
+    page.locator("tbody tr:not(.sweep) input").first.check()
+    # Of runs with the same settings the names stand in the charts.
+    search.fill("compared-0.001-s1")
+    page.locator("tbody tr:not(.sweep) input").first.check()
+    page.locator(".main-action").click()
+    until_text(page, ".lines .name", EVIL)
+    assert_is_text(page)
+    page.close()
 
 
 def check_access(page):
@@ -324,7 +311,12 @@ def make_runs(pronk, folder):
         "\"model.fcnet_hiddens\" = [[64, 64], [16]]\n"
     )
     run(pronk, ["sweep", "sweep.toml", "--out", "sweeps/small", "--jobs", 1], folder)
-    hostile = folder / "runs/hostile"
+    make_hostile(folder)
+
+
+def make_hostile(folder):
+    """A run and a sweep whose names, settings and texts are markup that would run a script."""
+    hostile = folder / f"runs/hostile {EVIL}"
     shutil.copytree(folder / "runs/compared-0.001-s1", hostile)
     results = [json.loads(line) for line in (hostile / "results.jsonl").read_text().splitlines()]
     last = results[-1]
@@ -333,8 +325,16 @@ def make_runs(pronk, folder):
     last["bottleneck"] = {**(last["bottleneck"] or {}), "sentence": EVIL}
     (hostile / "results.jsonl").write_text("".join(json.dumps(result) + "\n" for result in results))
     info = json.loads((hostile / "run.json").read_text())
-    info["env"] = info["machine"]["host"] = EVIL
+    info["env"] = info["machine"]["host"] = info[EVIL] = EVIL
     (hostile / "run.json").write_text(json.dumps(info))
+    sweep = folder / f"sweeps/hostile {EVIL}"
+    shutil.copytree(folder / "sweeps/small", sweep)
+    text = (sweep / "sweep.toml").read_text()
+    (sweep / "sweep.toml").write_text(f"{text}{json.dumps(EVIL)} = {json.dumps([EVIL, 'other'])}\n")
+    for n, path in enumerate(sorted(sweep.glob("*/trial.json"))):
+        trial = json.loads(path.read_text())
+        trial["parameters"][EVIL] = [EVIL, "other"][n % 2]
+        path.write_text(json.dumps(trial))
 
 
 def main():
@@ -345,9 +345,11 @@ def main():
     pronk, out = pathlib.Path(given.pronk).resolve(), pathlib.Path(given.out).resolve()
     out.mkdir(parents=True, exist_ok=True)
     clipboard = {"permissions": ["clipboard-read", "clipboard-write"]}
-    with tempfile.TemporaryDirectory() as folder, chromium(given.chromium, **clipboard) as browser:
-        folder = pathlib.Path(folder)
-        reader, done, programs = Reader(browser, out), [], []
+    end_on_signals()
+    with contextlib.ExitStack() as started:
+        folder = pathlib.Path(started.enter_context(tempfile.TemporaryDirectory()))
+        browser = started.enter_context(chromium(given.chromium, **clipboard))
+        reader, done = Reader(browser, out), []
 
         def checked(check, *arguments):
             began = time.monotonic()
@@ -356,22 +358,20 @@ def main():
             done.append(check.__name__)
             print(f"  {check.__name__.removeprefix('check_')}: {time.monotonic() - began:.1f} s", flush=True)
 
-        page = None
         try:
             checked(make_runs, pronk, folder)
             live = ["--dashboard", "127.0.0.1:0", "--out", "runs/live"]
-            train = Program(pronk, ["train", CONFIG, *live, *ENDLESS, *EVALUATES], folder)
-            programs.append(train)
-            watch = Program(pronk, ["watch", "--address", "127.0.0.1:0"], folder)
-            programs.append(watch)
-            page = alone = reader.open(train.url)
-            checked(check_growing, page)
-            checked(check_zoom, page)
-            checked(check_video, page)
-            checked(check_copy, page)
-            checked(check_access, page)
-            reader.shot(page, "run")
-            page = watched = reader.open(watch.url)
+            train = started.enter_context(Program(pronk, ["train", CONFIG, *live, *ENDLESS, *EVALUATES], folder))
+            watch = started.enter_context(Program(pronk, ["watch", "--address", "127.0.0.1:0"], folder))
+            alone = reader.open(train.url)
+            checked(check_growing, alone)
+            checked(check_zoom, alone)
+            checked(check_video, alone)
+            checked(check_copy, alone)
+            checked(check_access, alone)
+            reader.shot(alone, "run")
+            checked(page_faked.check_hidden, train.url, reader)
+            watched = reader.open(watch.url)
             checked(check_killed, train, alone, reader, watched)
             checked(check_access, watched)
             checked(check_figures, watched)
@@ -383,17 +383,21 @@ def main():
             page = reader.open(watch.url)
             checked(check_failures, page, reader)
             routes["run"] = page.evaluate("location.hash")
+            checked(check_hostile, watch.url, reader)
+            checked(page_faked.check_connection, watch.url, reader)
+            checked(page_faked.check_looking, watch.url, reader)
+            checked(page_faked.check_odd, watch.url, reader, routes["run"])
+            checked(page_faked.check_gone_curves, watch.url, reader, routes["run"])
+            checked(page_faked.check_missing, watch.url, reader, routes["compare"])
+            checked(page_faked.check_live_sweep, watch.url, reader, routes["sweep"])
             checked(check_narrow_and_dark, watch.url, routes, reader)
         except Exception as error:
-            if page and not page.is_closed():
-                page.screenshot(path=out / "failed.png", full_page=True)
+            if reader.newest and not reader.newest.is_closed():
+                reader.newest.screenshot(path=out / "failed.png", full_page=True)
             traceback.print_exc()
             print(f"the live page: {type(error).__name__}: {error}")
             print(f"after {done}; see {out}/failed.png; the browser says {reader.wrong}")
             return 1
-        finally:
-            for program in programs:
-                program.end()
     print(f"the live page: {len(done)} checks in Chromium passed; their pictures are in {out}")
     return 0
 

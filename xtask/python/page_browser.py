@@ -1,9 +1,12 @@
 """Chromium and the program `pronk` for the checks and pictures of the live page."""
 
 import contextlib
+import os
 import pathlib
 import re
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -31,19 +34,46 @@ def chromium(path, **options):
         browser = playwright.chromium.launch_persistent_context(
             profile, executable_path=path, args=FLAGS, headless=True, **options
         )
-        browser.set_default_timeout(1000 * PATIENCE_S)
-        yield browser
-        browser.close()
+        with contextlib.closing(browser):
+            browser.set_default_timeout(1000 * PATIENCE_S)
+            yield browser
+
+
+def end_on_signals():
+    """Has SIGTERM end this script as Ctrl-C does, so that it ends what it has started."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+
+
+def start(pronk, arguments, folder, **options):
+    """`pronk` in a process group of its own, which its children are in too: a sweep starts processes."""
+    command = [str(pronk), *map(str, arguments)]
+    return subprocess.Popen(command, cwd=folder, start_new_session=True, **options)
+
+
+def kill(process):
+    """Kills it and its children, if they are still there."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 class Program:
-    """`pronk` in the background, and the address of its page."""
+    """`pronk` in the background, until the end of a `with`, and the address of its page."""
 
     def __init__(self, pronk, arguments, folder):
         self.words = open(pathlib.Path(folder) / f"{arguments[0]}.txt", "w+", encoding="utf-8")
-        command = [str(pronk), *map(str, arguments)]
-        self.process = subprocess.Popen(command, cwd=folder, stdout=self.words, stderr=subprocess.STDOUT)
-        self.url = self.wait_for(r"(http://\S+)")
+        self.process = start(pronk, arguments, folder, stdout=self.words, stderr=subprocess.STDOUT)
+        try:
+            self.url = self.wait_for(r"(http://\S+)")
+        except BaseException:
+            self.kill()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
 
     def wait_for(self, pattern):
         """What the pattern finds in the words of the program."""
@@ -60,20 +90,25 @@ class Program:
 
     def kill(self):
         """As the kernel kills what takes too much memory: it cannot say how it ended."""
-        self.process.kill()
-        self.process.wait()
+        kill(self.process)
+        self.words.close()
 
     def end(self):
         self.process.terminate()
         try:
             self.process.wait(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
+            print(f"{self.process.args} does not end, and is killed")
+        finally:
             self.kill()
 
 
 def run(pronk, arguments, folder):
     """Runs `pronk` to its end. Missing a target is no failure of these checks."""
-    command = [str(pronk), *map(str, arguments)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=10 * PATIENCE_S)
-    if done.returncode not in (0, 1):
-        raise AssertionError(f"{command} ended with {done.returncode}: {done.stderr[-2000:]}")
+    process = start(pronk, arguments, folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        _, words = process.communicate(timeout=10 * PATIENCE_S)
+    finally:
+        kill(process)
+    if process.returncode not in (0, 1):
+        raise AssertionError(f"{process.args} ended with {process.returncode}: {words[-2000:]}")

@@ -1,5 +1,5 @@
 // Which view the address asks for, and whether the page is connected.
-/* global el, setText */
+/* global el, fill, setText, attempt, endPlotsIn */
 import { connect } from "./data.js";
 import { comparison } from "./compare.js";
 import { oneRun } from "./run.js";
@@ -21,6 +21,8 @@ let end = () => {};
 let isFirst = true;
 function show() {
   end();
+  end = () => {};
+  endPlotsIn(main);
   main.replaceChildren();
   const h1 = el("h1", { tabindex: -1 });
   const title = (text) => {
@@ -30,7 +32,9 @@ function show() {
   const [pattern, view] = VIEWS.find(([pattern]) => pattern.test(location.hash));
   const parts = location.hash.match(pattern).slice(1).map(decoded);
   nav.replaceChildren(parts.length ? el("a", { href: "#/" }, "← All runs") : "");
-  end = view({ main, h1, title }, parts) ?? (() => {});
+  attempt(main, () => {
+    end = view({ main, h1, title }, parts);
+  });
   // A reader with a keyboard or a screen reader goes on at the top of the new view.
   if (!isFirst) h1.focus({ preventScroll: true });
   if (!isFirst) scrollTo(0, 0);
@@ -49,9 +53,14 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
 });
-const connection = document.querySelector(".connection");
-connect((state, words) => {
+const connection = document.querySelector(".connection"),
+  words = el("span"),
+  login = el("a", { href: "/" }, "Log in");
+fill(connection, { class: "connection" }, [words, login]);
+login.hidden = true;
+connect((state, text) => {
   connection.className = `connection ${state}`;
-  setText(connection, words);
+  login.hidden = state !== "refused";
+  setText(words, text);
 });
 show();

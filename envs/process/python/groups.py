@@ -286,7 +286,8 @@ class PettingZooGroup:
     def __init__(self, envs, autoreset, config, render):
         if envs != 1 or autoreset:
             raise Refusal(
-                "it has several agents, and was asked for where there is to be one: run it with `TrainerBuilder::multi_agent_env`"
+                "it has several agents, and was asked for where there is to be one: run it with"
+                " `TrainerBuilder::multi_agent_env`"
             )
         make = load_named(f"{config['module']}:parallel_env")
         self.env = wrapped(make(**config["kwargs"]), config["wrappers"])

@@ -1,4 +1,4 @@
-//! Pages: the reading list of `ARCHITECTURE.md`, and how wide prose may be.
+//! Pages: the reading list of `ARCHITECTURE.md`, and how wide prose and scripts may be.
 
 use super::finding::Finding;
 use super::layout::rust_files_in;
@@ -10,6 +10,7 @@ const READING_FILES: usize = 6;
 const READING_LINES: usize = 700;
 
 const PROSE_COLUMNS: usize = 110;
+const SCRIPT_COLUMNS: usize = 120;
 
 /// The reading list: few enough files, and short enough, to be read in ten minutes.
 pub(super) fn reading_list(repo: &Repo) -> Vec<Finding> {
@@ -46,6 +47,20 @@ pub(super) fn prose_width(repo: &Repo) -> Vec<Finding> {
             in_code ^= prose.starts_with("```");
             let columns = columns(text);
             if !in_code && !prose.starts_with('|') && columns > PROSE_COLUMNS {
+                found.push(Finding::new(file, line, format!("{columns} columns")));
+            }
+        }
+    }
+    found
+}
+
+/// Python, JavaScript and CSS, which rustfmt does not break.
+pub(super) fn script_width(repo: &Repo) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for file in repo.files().filter(|file| file.is_script()) {
+        for (line, text) in file.lines() {
+            let columns = text.chars().count();
+            if columns > SCRIPT_COLUMNS {
                 found.push(Finding::new(file, line, format!("{columns} columns")));
             }
         }

@@ -20,6 +20,8 @@ pub(super) const ROOMS: &[Room] = &[
     Room::new("envs/process", "pronk-env-process", &["rollout", "buffer", "policy", "metrics"]),
 ];
 
+const SCRIPTS: [&str; 3] = [".py", ".js", ".css"];
+
 /// One room of the house.
 pub(super) struct Room {
     pub(super) folder: &'static str,
@@ -57,6 +59,12 @@ impl RepoFile {
         self.path.ends_with(".rs")
     }
 
+    /// Python, and what the page and the report are made of; not the files of uPlot, which come as they are.
+    pub(super) fn is_script(&self) -> bool {
+        let is_script = SCRIPTS.iter().any(|ending| self.path.ends_with(ending));
+        is_script && !self.path.contains("/uplot/")
+    }
+
     /// Code that no user runs: tests and benches.
     pub(super) fn is_test(&self) -> bool {
         self.path.split('/').any(|part| matches!(part, "tests" | "tests.rs" | "benches") || part.ends_with("_tests.rs"))
@@ -68,7 +76,7 @@ impl RepoFile {
     }
 }
 
-/// Every `.rs`, `Cargo.toml` and `.md` file of the repository.
+/// Every `.rs`, `Cargo.toml`, `.md` and script file of the repository.
 pub(super) struct Repo {
     files: Vec<RepoFile>,
 }
@@ -114,9 +122,12 @@ fn collect(dir: &Path, prefix: &str, files: &mut Vec<RepoFile>) -> Result<()> {
             if !name.starts_with('.') && name != "target" && path != "runs" {
                 collect(&entry.path(), &format!("{path}/"), files)?;
             }
-        } else if name.ends_with(".rs") || name.ends_with(".md") || name == "Cargo.toml" {
-            let text = fs::read_to_string(entry.path()).with_context(|| format!("cannot read {path}"))?;
-            files.push(RepoFile { path, text });
+        } else {
+            let file = RepoFile { path, text: String::new() };
+            if file.is_rust() || file.is_script() || name.ends_with(".md") || name == "Cargo.toml" {
+                let text = fs::read_to_string(entry.path()).with_context(|| format!("cannot read {}", file.path))?;
+                files.push(RepoFile { text, ..file });
+            }
         }
     }
     Ok(())

@@ -33,6 +33,9 @@ src  config outqueue
 /// A line of 111 columns.
 const WIDE: &str = "# Changelog\n...............................................................................................................\n";
 
+/// A line of 121 columns.
+const WIDER: &str = "#öööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööööö\n";
+
 /// A house in which nothing is wrong; a plant replaces or adds files.
 const TIDY_HOUSE: &[(&str, &str)] = &[
     ("README.md", "Run `cargo run --release --example cartpole`.\n"),
@@ -165,6 +168,9 @@ const PLANTS: &[(&str, &str, &str, usize)] = &[
     ("crate-doc", "envs/gym/src/lib.rs", "mod env;\n", 1),
     ("room-readme", "policy/README.md", "\n", 1),
     ("prose-width", "CHANGELOG.md", WIDE, 2),
+    ("script-width", "dashboard/src/page/page.js", WIDER, 1),
+    ("script-width", "dashboard/src/page/page.css", WIDER, 1),
+    ("script-width", "xtask/python/check.py", WIDER, 1),
     ("named-files", "README.md", "Text.\n`cargo run --example carpole`\n", 2),
     ("named-files", "metrics/README.md", "`lib.rs` and `clock.rs`\n", 1),
 ];
@@ -252,6 +258,12 @@ fn tables_code_and_addresses_of_links_may_be_wide_and_prose_may_not() {
         assert_eq!((all.len(), all[0].rule, all[0].finding.line), (1, "prose-width", 1), "{text}");
     }
     assert!(plant("src/run.rs", &format!("fn f() {{ g(\"{wide}\") }}\n")).is_empty());
+}
+
+#[test]
+fn scripts_may_have_120_columns_and_the_files_of_uplot_any() {
+    assert!(plant("xtask/python/check.py", &WIDER.replacen('#', "", 1)).is_empty());
+    assert!(plant("metrics/src/reporter/html/uplot/uPlot.js", WIDER).is_empty());
 }
 
 #[test]

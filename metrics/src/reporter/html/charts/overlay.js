@@ -32,34 +32,71 @@ function marksAt(grid, x, y) {
 // One point alone is no line.
 const isDotted = (line) => line.marks || line.x.length < 3;
 
-// Lines [{label, color, dash?, x, y, raw?, lo?, hi?, marks?}]: `raw` is drawn faintly behind, `lo` to `hi` as a band, and
-// `marks` are single points. The list below the chart has the value of each line under the cursor, else its last one, and
-// shows or hides it.
+// Lines [{label, color, dash?, x, y, raw?, lo?, hi?, marks?}]: `raw` is drawn faintly behind, `lo` to `hi` as a
+// band, and `marks` are single points. The list below the chart has the value of each line under the cursor, else
+// its last one, and shows or hides it.
 function overlay(title, { height = 300, empty, range = "" }) {
-  const box = el("div", { class: "plot" }), none = nothing(empty), about = el("span", {}, range), list = el("ul", { class: "lines" });
-  const element = el("figure", { class: "chart" }, el("figcaption", {}, el("b", {}, title), " ", about), none, box, list);
-  const hidden = new Set(), items = new Map();
-  let given = { lines: [], xName: "" }, shown = [], columns = [[]], shape = "";
+  const box = el("div", { class: "plot" }),
+    none = nothing(empty),
+    about = el("span", {}, range),
+    list = el("ul", { class: "lines" });
+  const element = el(
+    "figure",
+    { class: "chart" },
+    el("figcaption", {}, el("b", {}, title), " ", about),
+    none,
+    box,
+    list,
+  );
+  const hidden = new Set();
+  let given = { lines: [], xName: "" },
+    shown = [],
+    columns = [[]],
+    shape = "";
 
   // For each shown line its columns: the line itself comes last.
   const columnsOf = (line, grid) => {
     const at = (y) => valuesAt(grid, line.x, y);
-    return [...(line.lo ? [["hi", at(line.hi)], ["lo", at(line.lo)]] : []), ...(line.raw ? [["raw", at(line.raw)]] : []),
-      ["main", isDotted(line) ? marksAt(grid, line.x, line.y) : at(line.y)]];
+    return [
+      ...(line.lo
+        ? [
+            ["hi", at(line.hi)],
+            ["lo", at(line.lo)],
+          ]
+        : []),
+      ...(line.raw ? [["raw", at(line.raw)]] : []),
+      ["main", isDotted(line) ? marksAt(grid, line.x, line.y) : at(line.y)],
+    ];
   };
   let kinds = [];
   const plot = mount(box, height, () => {
     const stroke = (line) => color(line.color);
-    const series = kinds.map(([kind, line]) => ({
-      raw: { stroke: stroke(line) + "55", width: 1 }, lo: { points: { show: false } }, hi: { points: { show: false } },
-      main: { stroke: stroke(line), width: line.marks ? 1 : 2, dash: line.dash, points: { show: isDotted(line), size: 6, fill: stroke(line) } },
-    })[kind]);
-    const bands = kinds.flatMap(([kind, line], i) => (kind === "hi" ? [{ series: [i + 1, i + 2], fill: stroke(line) + "26" }] : []));
+    const series = kinds.map(
+      ([kind, line]) =>
+        ({
+          raw: { stroke: stroke(line) + "55", width: 1 },
+          lo: { points: { show: false } },
+          hi: { points: { show: false } },
+          main: {
+            stroke: stroke(line),
+            width: line.marks ? 1 : 2,
+            dash: line.dash,
+            points: { show: isDotted(line), size: 6, fill: stroke(line) },
+          },
+        })[kind],
+    );
+    const bands = kinds.flatMap(([kind, line], i) =>
+      kind === "hi" ? [{ series: [i + 1, i + 2], fill: stroke(line) + "26" }] : [],
+    );
     return {
       x: { label: given.xName, labelSize: 18, values: labels },
       plot: {
-        scales: { ...noTime, y: { range: rangeOfY(false) } }, legend: { show: false }, cursor: { points: { size: 6 } }, focus: { alpha: 0.3 },
-        series: [{}, ...series.map((one) => ({ spanGaps: true, points: { show: false }, ...one }))], bands,
+        scales: { ...noTime, y: { range: rangeOfY(false) } },
+        legend: { show: false },
+        cursor: { points: { size: 6 } },
+        focus: { alpha: 0.3 },
+        series: [{}, ...series.map((one) => ({ spanGaps: true, points: { show: false }, ...one }))],
+        bands,
       },
     };
   });
@@ -68,7 +105,8 @@ function overlay(title, { height = 300, empty, range = "" }) {
     const column = kinds.findIndex(([kind, other]) => kind === "main" && other.label === line.label);
     if (column < 0) return null;
     const values = columns[column + 1];
-    if (idx == null || isDotted(line)) return values.slice(0, idx == null ? values.length : idx + 1).findLast((value) => value != null);
+    if (idx == null || isDotted(line))
+      return values.slice(0, idx == null ? values.length : idx + 1).findLast((value) => value != null);
     return values[idx];
   };
   const tell = (idx) => {
@@ -78,40 +116,63 @@ function overlay(title, { height = 300, empty, range = "" }) {
   let cursor = null;
   box.addEventListener("plotcursor", ({ detail }) => tell((cursor = detail)));
 
-  const item = (label) => {
-    const stroke = svg("line", { x1: 1, x2: 21, y1: 5, y2: 5, "stroke-width": 3 }), name = el("span", { class: "name" }, label), value = el("span", { class: "value" });
-    const button = el("button", { type: "button", "aria-pressed": "true" }, svg("svg", { width: 22, height: 10, "aria-hidden": "true" }, stroke), name, value);
+  const item = ({ label }) => {
+    const stroke = svg("line", { x1: 1, x2: 21, y1: 5, y2: 5, "stroke-width": 3 }),
+      name = el("span", { class: "name" }, label),
+      value = el("span", { class: "value" });
+    const button = el(
+      "button",
+      { type: "button", "aria-pressed": "true" },
+      svg("svg", { width: 22, height: 10, "aria-hidden": "true" }, stroke),
+      name,
+      value,
+    );
     button.addEventListener("click", () => {
       if (!hidden.delete(label)) hidden.add(label);
       draw({});
     });
-    const focus = (on) => plot.focus(on ? kinds.findIndex(([kind, line]) => kind === "main" && line.label === label) + 1 : 0);
-    for (const [event, on] of [["mouseenter", true], ["focus", true], ["mouseleave", false], ["blur", false]]) button.addEventListener(event, () => focus(on));
-    return { li: el("li", {}, button), button, stroke, value };
+    const focus = (on) =>
+      plot.focus(on ? kinds.findIndex(([kind, line]) => kind === "main" && line.label === label) + 1 : 0);
+    for (const [event, on] of [
+      ["mouseenter", true],
+      ["focus", true],
+      ["mouseleave", false],
+      ["blur", false],
+    ])
+      button.addEventListener(event, () => focus(on));
+    const update = (line) => {
+      button.setAttribute("aria-pressed", String(!hidden.has(label)));
+      const dash = line.dash?.map((n) => n * 0.7).join(" ") ?? "none";
+      fill(stroke, { style: `stroke:var(--${line.color})`, "stroke-dasharray": dash }, []);
+    };
+    return { element: el("li", {}, button), update, value };
   };
+  const items = keyed(list, ({ label }) => label, item);
   const draw = (options) => {
     const { lines } = given;
-    for (const [label, { li }] of items) if (!lines.some((line) => line.label === label)) items.delete(label), li.remove();
-    lines.forEach((line, i) => {
-      if (!items.has(line.label)) items.set(line.label, item(line.label));
-      const { li, button, stroke } = items.get(line.label);
-      if (list.children[i] !== li) list.insertBefore(li, list.children[i] ?? null);
-      button.setAttribute("aria-pressed", String(!hidden.has(line.label)));
-      fill(stroke, { style: `stroke:var(--${line.color})`, "stroke-dasharray": line.dash?.map((n) => n * 0.7).join(" ") ?? "none" }, []);
-    });
+    items.update(lines);
     shown = lines.filter((line) => line.x.length > 0 && !hidden.has(line.label));
     none.hidden = lines.some((line) => line.x.length > 0);
     box.hidden = !none.hidden;
     if (box.hidden) return tell(null);
-    const grid = gridOf(shown), drawn = shown.map((line) => [line, columnsOf(line, grid)]);
+    const grid = gridOf(shown),
+      drawn = shown.map((line) => [line, columnsOf(line, grid)]);
     // Lines stand above all bands and raw curves.
     const behind = drawn.flatMap(([line, own]) => own.slice(0, -1).map(([kind, values]) => [kind, line, values]));
     const front = drawn.map(([line, own]) => [own.at(-1)[0], line, own.at(-1)[1]]);
     kinds = [...behind, ...front];
     columns = [grid, ...kinds.map(([, , values]) => values)];
-    const now = JSON.stringify([given.xName, kinds.map(([kind, line]) => [kind, line.label, line.color, line.dash, isDotted(line)])]);
+    const now = JSON.stringify([
+      given.xName,
+      kinds.map(([kind, line]) => [kind, line.label, line.color, line.dash, isDotted(line)]),
+    ]);
     const words = shown.map((line) => `${line.label}: ${or_dash(valueOf(line, null), figure)}`).join("; ");
-    plot.set(columns, `${title} over ${given.xName}; the last values are ${words || "hidden"}. Arrow keys read single points, Escape shows all.`, { ...options, reshaped: now !== shape });
+    plot.set(
+      columns,
+      `${title} over ${given.xName}; the last values are ${words || "hidden"}. ` +
+        "Arrow keys read single points, Escape shows all.",
+      { ...options, reshaped: now !== shape },
+    );
     shape = now;
     tell(cursor < grid.length ? cursor : null);
   };
