@@ -5,10 +5,10 @@
 //! cargo run --release --features env-process --example atari -- --game Breakout --python venv/bin/python
 //! ```
 //!
-//! It needs Python 3.9 or newer with `pip install gymnasium ale-py opencv-python`. An env-step is four
-//! frames. Results and the policy are in `runs/atari/latest`, or in `--out`. The last line on stdout is one
-//! JSON object. The first of the commands took Pong on two cores from -20.2 to -16.5 in half an hour, 816,000
-//! env-steps.
+//! It needs Python 3.9 or newer with `pip install gymnasium ale-py opencv-python-headless`. An env-step is
+//! four frames. Results and the policy are in `runs/atari/latest`, or in `--out`. The last line on stdout is
+//! one JSON object. The first of the commands took Pong on two cores from -20.2 to -16.5 in half an hour,
+//! 816,000 env-steps.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 

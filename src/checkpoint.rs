@@ -20,7 +20,7 @@ use pronk_rollout::obs_normalizer;
 
 pub use contents::Checkpoint;
 pub use error::CheckpointError;
-pub(crate) use files::MANIFEST;
+pub(crate) use files::{MANIFEST, is_checkpoint_file};
 pub(crate) use folder::{LoadedRun, load_newest, load_whole};
 pub(crate) use manifest::{RunPart, SavedSummary};
 pub use score::Score;

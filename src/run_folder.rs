@@ -1,29 +1,18 @@
 //! [`RunFolder`]: a folder that belongs to one run.
 
+mod contents;
+
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::checkpoint::MANIFEST;
-
-/// The file that claims a folder for a run: created first, and exclusively.
-pub(crate) const RESULTS: &str = "results.jsonl";
-
-/// The numbers of the results as a table.
-pub(crate) const TABLE: &str = "progress.csv";
-
-/// The page of the run.
-pub(crate) const REPORT: &str = "report.html";
+use contents::is_record;
+pub(crate) use contents::{EVENTS, REPORT, RESULTS, RUN_INFO, TABLE, is_video, video};
 
 /// The link to the newest run.
 const LATEST: &str = "latest";
-
-/// Other logs of a run, besides TensorBoard's.
-const RECORDS: [&str; 3] = [TABLE, REPORT, "timers.json"];
-
-/// Prefix of TensorBoard's files.
-pub(crate) const EVENTS: &str = "events.out.tfevents.";
 
 /// The folder of one run: its logs and its policy.
 ///
@@ -45,13 +34,18 @@ pub(crate) const EVENTS: &str = "events.out.tfevents.";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunFolder {
     path: PathBuf,
-    /// What `latest` beside the folder pointed to before, if this made the folder.
-    made: Option<Made>,
+    made: Made,
 }
 
+/// What this process has made of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Made {
-    before: Option<PathBuf>,
+enum Made {
+    /// The folder, which no other run uses, and the link `latest` beside it, which pointed to this before.
+    Dated { before: Option<PathBuf> },
+    /// The folder, under a name that another run may have been given too.
+    Named,
+    /// Nothing: the folder was there.
+    Nothing,
 }
 
 /// Why a folder could not be used.
@@ -107,16 +101,24 @@ impl RunFolder {
         let name = create_first_free(runs, nth).map_err(failed("create a folder in", runs))?;
         let before = fs::read_link(runs.join(LATEST)).ok();
         point_latest_to(runs, Path::new(&name)).map_err(failed("point to the new run from", &runs.join(LATEST)))?;
-        Ok(Self { path: runs.join(name), made: Some(Made { before }) })
+        Ok(Self { path: runs.join(name), made: Made::Dated { before } })
     }
 
     /// Removes a folder that was made for a run that could not begin, and points `latest` to the run before.
-    /// A folder that this value did not make stays as it is.
+    /// A folder that this value did not make stays as it is, and so does one from [`at`](Self::at) in which a
+    /// run has begun to log.
     ///
     /// # Errors
     /// What cannot be removed, or the link that cannot be made.
     pub fn discard(self) -> Result<(), RunFolderError> {
-        let Some(Made { before }) = self.made else { return Ok(()) };
+        let before = match self.made {
+            Made::Dated { before } => before,
+            // Of two runs with one name, the other may have claimed it.
+            Made::Named if records(&self.path)?.is_empty() => {
+                return fs::remove_dir_all(&self.path).map_err(failed("remove", &self.path));
+            }
+            Made::Named | Made::Nothing => return Ok(()),
+        };
         let latest = self.path.with_file_name(LATEST);
         // Another run may have begun since.
         if fs::read_link(&latest).is_ok_and(|to| Some(to.as_os_str()) == self.path.file_name()) {
@@ -129,31 +131,41 @@ impl RunFolder {
         fs::remove_dir_all(&self.path).map_err(failed("remove", &self.path))
     }
 
-    /// The folder `path` for a new run; it need not exist.
+    /// The folder `path` for a new run, which is made if it is missing.
     ///
     /// # Errors
-    /// [`RunFolderError::Taken`] if it holds a run: results, or a policy.
+    /// [`RunFolderError::Taken`] if it holds a run: results, a policy or checkpoints. Or a folder that cannot
+    /// be made.
     pub fn at(path: impl Into<PathBuf>) -> Result<Self, RunFolderError> {
         let path = path.into();
-        let policy = path.join(MANIFEST).exists().then(|| MANIFEST.to_owned());
-        match records(&path)?.into_iter().next().or(policy) {
-            Some(found) => Err(RunFolderError::Taken { path, found }),
-            None => Ok(Self { path, made: None }),
+        let policies = [PathBuf::from(MANIFEST), Path::new(contents::CHECKPOINTS).join(MANIFEST)];
+        let policy = policies.iter().find(|policy| path.join(policy).exists());
+        let policy = policy.map(|policy| policy.display().to_string());
+        if let Some(found) = records(&path)?.into_iter().next().or(policy) {
+            return Err(RunFolderError::Taken { path, found });
+        }
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(failed("create", parent))?;
+        }
+        match fs::create_dir(&path) {
+            Ok(()) => Ok(Self { path, made: Made::Named }),
+            Err(_) if path.is_dir() => Ok(Self { path, made: Made::Nothing }),
+            Err(error) => Err(failed("create", &path)(error)),
         }
     }
 
-    /// The folder `path` for a new run, with earlier logs removed. The earlier policy stays until the new run
-    /// saves one.
+    /// The folder `path` for a new run, with all that earlier ones have written removed: logs, earlier lives,
+    /// the policy, `run.json`, `log.txt`, exported policies, and checkpoints and videos in the folders
+    /// `checkpoints` and `videos`. Other files stay, and so does `config.toml`.
+    ///
+    /// To keep the earlier run where the new one cannot begin, call it once the trainer is built.
     ///
     /// # Errors
     /// The file that cannot be removed.
     pub fn overwrite(path: impl Into<PathBuf>) -> Result<Self, RunFolderError> {
         let path = path.into();
-        for record in records(&path)? {
-            let record = path.join(record);
-            fs::remove_file(&record).map_err(failed("remove", &record))?;
-        }
-        Ok(Self { path, made: None })
+        contents::remove(&path).map_err(|(path, cause)| RunFolderError::Io { doing: "remove", path, cause })?;
+        Ok(Self { path, made: Made::Nothing })
     }
 
     /// The folder `path` for a run that resumes from its policy. Earlier logs move to `life-1`, then
@@ -164,13 +176,13 @@ impl RunFolder {
     pub fn resume(path: impl Into<PathBuf>) -> Result<Self, RunFolderError> {
         let path = path.into();
         move_aside(&path)?;
-        Ok(Self { path, made: None })
+        Ok(Self { path, made: Made::Nothing })
     }
 
     /// The folder `path` of a run that goes on ([`TrainerBuilder::resume`](crate::TrainerBuilder::resume)) or, if it
     /// holds none, of a new one. Logs stay where they are: the run continues them.
     pub fn going_on(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), made: None }
+        Self { path: path.into(), made: Made::Nothing }
     }
 
     /// The folder.
@@ -198,7 +210,7 @@ pub(crate) fn move_aside(folder: &Path) -> Result<(), RunFolderError> {
     if records.is_empty() {
         return Ok(());
     }
-    let life = create_first_free(folder, |n| format!("life-{n}")).map_err(failed("create a folder in", folder))?;
+    let life = create_first_free(folder, contents::life).map_err(failed("create a folder in", folder))?;
     for record in records {
         let (from, to) = (folder.join(&record), folder.join(&life).join(&record));
         fs::rename(&from, to).map_err(failed("move", &from))?;
@@ -208,7 +220,7 @@ pub(crate) fn move_aside(folder: &Path) -> Result<(), RunFolderError> {
 
 /// The first free path for what is cut off from a log: `<name>.life-1`, then `<name>.life-2`, and so on.
 pub(crate) fn first_free_tail(folder: &Path, name: &str) -> PathBuf {
-    let nth = |n: u32| folder.join(format!("{name}.life-{n}"));
+    let nth = |n: u32| folder.join(contents::tail(name, n));
     (1..).map(nth).find(|path| !path.exists()).unwrap_or_else(|| nth(0))
 }
 
@@ -228,17 +240,10 @@ pub(crate) fn claim(folder: &Path) -> Result<(), RunFolderError> {
 
 /// The names of a run's logs, sorted; none without a folder.
 fn records(folder: &Path) -> Result<Vec<String>, RunFolderError> {
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(failed("read", folder)(error)),
-    };
-    let is_record = |name: &String| name == RESULTS || RECORDS.contains(&name.as_str()) || name.starts_with(EVENTS);
-    let names = entries.map(|entry| Ok(entry?.file_name().into_string().unwrap_or_default()));
-    let names: io::Result<Vec<String>> = names.collect();
-    let mut records: Vec<_> = names.map_err(failed("read", folder))?.into_iter().filter(is_record).collect();
-    records.sort();
-    Ok(records)
+    let names = contents::names(folder);
+    let mut names = names.map_err(|(path, cause)| RunFolderError::Io { doing: "read", path, cause })?;
+    names.retain(|name| is_record(name));
+    Ok(names)
 }
 
 /// Makes the first of the folders `nth(1)`, `nth(2)`, … that does not exist, and returns its name.

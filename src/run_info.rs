@@ -1,7 +1,8 @@
 //! [`RunInfo`] and [`RunState`]: what `run.json` in the folder of a run says about it.
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,12 +10,20 @@ use pronk_metrics::write_whole;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::run_folder::now_secs;
+use crate::run_folder::{RESULTS, RUN_INFO, now_secs};
 use crate::trainer::Run;
 
-const FILE: &str = "run.json";
-
 /// `run.json` in the folder of a run: what the run was made with, on which machine, and how it ended.
+///
+/// | key | holds |
+/// |---|---|
+/// | `pronk` | the version of pronk |
+/// | `env`, `seed`, `command` | what the run is of, and the arguments of its process |
+/// | `working_directory` | the `path` that the process was started in, and, if it belongs to a git repository, its `git_commit` and `git_is_clean` (whether nothing was changed since) |
+/// | `machine`, `process`, `process_began` | where the run goes on: see [`machine`] |
+/// | `began` | when this process began with it, in seconds since 1970 |
+/// | `outcome` | how it ended: `reason`, `failure`, `reached`, `ledger_closed`; null until it has |
+/// | `starts` | every start of the run, the first one first, this one included: `began`, `pronk`, `git_commit`, `host`, and `from_env_steps`, those of the newest result in the folder then, or null without one |
 ///
 /// # Example
 /// ```
@@ -71,25 +80,41 @@ pub struct RunInfoError {
 }
 
 impl RunInfo {
-    /// Writes what is known of a run before it begins into its folder.
+    /// Writes what is known of a run before it begins into its folder. Call it after
+    /// [`Trainer::log_to`](crate::Trainer::log_to), which cuts the results of a resumed run to where it goes on.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn begin(folder: impl AsRef<Path>, env: &str, seed: u64) -> Result<Self, RunInfoError> {
+        let folder = folder.as_ref();
+        let (pronk, began, git_commit) = (env!("CARGO_PKG_VERSION"), now_secs(), git(&["rev-parse", "HEAD"]));
+        let earlier = Self::read(folder).unwrap_or_default();
+        let mut starts = earlier["starts"].as_array().cloned().unwrap_or_default();
+        starts.push(json!({
+            "began": began,
+            "pronk": pronk,
+            "git_commit": git_commit,
+            "host": host(),
+            "from_env_steps": env_steps(folder),
+        }));
         let info = json!({
-            "pronk": env!("CARGO_PKG_VERSION"),
+            "pronk": pronk,
             "env": env,
             "seed": seed,
             "command": std::env::args().collect::<Vec<_>>(),
-            "git_commit": git(&["rev-parse", "HEAD"]),
-            "git_is_clean": git(&["status", "--porcelain"]).map(|changes| changes.is_empty()),
+            "working_directory": {
+                "path": std::env::current_dir().ok(),
+                "git_commit": git_commit,
+                "git_is_clean": git(&["status", "--porcelain"]).map(|changes| changes.is_empty()),
+            },
             "machine": machine(),
             "process": std::process::id(),
             "process_began": process_began(std::process::id().into()),
-            "began": now_secs(),
+            "began": began,
+            "starts": starts,
             "outcome": null,
         });
-        let begun = Self { path: folder.as_ref().join(FILE), info };
+        let begun = Self { path: folder.join(RUN_INFO), info };
         begun.write()?;
         Ok(begun)
     }
@@ -110,7 +135,7 @@ impl RunInfo {
 
     /// What `run.json` in the folder of a run says; `None` without a readable one.
     pub fn read(folder: impl AsRef<Path>) -> Option<Value> {
-        serde_json::from_str(&fs::read_to_string(folder.as_ref().join(FILE)).ok()?).ok()
+        serde_json::from_str(&fs::read_to_string(folder.as_ref().join(RUN_INFO)).ok()?).ok()
     }
 
     fn write(&self) -> Result<(), RunInfoError> {
@@ -164,6 +189,14 @@ pub fn machine() -> Value {
 
 fn host() -> Option<String> {
     Some(fs::read_to_string("/proc/sys/kernel/hostname").ok()?.trim().to_owned())
+}
+
+/// The env-steps of the newest result in the folder of a run.
+fn env_steps(folder: &Path) -> Option<u64> {
+    let results = File::open(folder.join(RESULTS)).ok()?;
+    let last = BufReader::new(results).lines().map_while(Result::ok).last()?;
+    let result: Value = serde_json::from_str(&last).ok()?;
+    result["num_env_steps_sampled"].as_u64()
 }
 
 /// What git says of the folder that the program was started in; `None` without git or a repository.

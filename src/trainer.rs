@@ -14,7 +14,6 @@ mod evaluating;
 mod evaluations;
 mod evaluator;
 mod failed_run;
-mod films;
 mod handle;
 mod hosting;
 mod hosts_plan;
@@ -37,6 +36,7 @@ mod saving;
 mod tests;
 mod train_batches;
 mod turn_reports;
+mod video_folder;
 mod wiring;
 
 use std::time::{Duration, Instant};

@@ -61,6 +61,8 @@ pub(crate) fn text(env: &str) -> Result<String> {
     }
     let family = FAMILIES.iter().find(|family| env.starts_with(family.env));
     let text = family.map(|family| family.text).unwrap_or_default();
+    let of_pong = |game: &str| text.replacen("# Pong with", &format!("# {game} with what is tuned for Pong:"), 1);
+    let text = &env.strip_prefix("atari:").map_or_else(|| text.to_owned(), of_pong);
     let line = text.lines().find(|line| line.starts_with("env = ")).unwrap_or_default();
     // What the target return is differs from one environment to another.
     let target = text.lines().find(|line| line.starts_with("episode_return_mean = ")).unwrap_or_default();

@@ -17,13 +17,14 @@ pub(crate) struct Doctor {
 }
 
 /// A Python package, the module to import, and what it is for.
-const PACKAGES: [(&str, &str, &str); 6] = [
+const PACKAGES: [(&str, &str, &str); 7] = [
     ("gymnasium", "gymnasium", "gymnasium:… environments"),
     ("gymnasium[mujoco]", "mujoco", "MuJoCo environments, such as gymnasium:HalfCheetah-v5"),
     ("gymnasium[box2d]", "Box2D", "Box2D environments, such as gymnasium:LunarLander-v3"),
     ("ale-py", "ale_py", "atari:… environments"),
     ("opencv-python-headless", "cv2", "atari:… environments"),
     ("pettingzoo", "pettingzoo", "pettingzoo:… environments"),
+    ("mpe2", "mpe2", "the MPE environments, such as pettingzoo:mpe2.simple_spread_v3"),
 ];
 
 impl Doctor {
@@ -63,9 +64,8 @@ impl Doctor {
         };
         line(true, "python", &format!("{python} {version}"));
         for (package, module, purpose) in PACKAGES {
-            let version = "from importlib.metadata import version; import";
-            let name = package.split('[').next().unwrap_or(package);
-            match self.ask(&format!("{version} {module}; print(version('{name}'))")) {
+            // By module, because packages with several names, such as those of OpenCV, bring the same one.
+            match self.ask(&format!("import {module}; print(getattr({module}, '__version__', 'installed'))")) {
                 Ok(version) => line(true, module, &version),
                 Err(_) => line(false, module, &format!("for {purpose}: {python} -m pip install '{package}'")),
             }

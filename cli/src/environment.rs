@@ -123,6 +123,9 @@ impl Environment {
                 Ok(single(process(AtariVector { kwargs, python, ..AtariVector::new(game) }.into())))
             }
             Some(("pettingzoo", module)) if !module.is_empty() => {
+                // Each environment has a process of its own, and rewards are as they come.
+                options.refuse(name, "envs_per_process", options.envs_per_process.is_some())?;
+                options.refuse(name, "clip_rewards", options.clip_rewards.is_some())?;
                 let env = PettingZoo { kwargs, python, max_episode_steps, action_mask, ..PettingZoo::new(module) };
                 Ok(several(process(env.into())))
             }

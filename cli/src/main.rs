@@ -21,6 +21,7 @@ mod messages;
 mod run_dir;
 mod run_file;
 mod spread;
+mod start_up;
 mod sweep;
 mod table;
 mod train;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use pronk::policy::Policy;
-use pronk::{ByPolicy, Checkpoint, CheckpointError, PolicyId, RunFolder};
+use pronk::{ByPolicy, Checkpoint, CheckpointError, PolicyId, RunFolder, RunState};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -17,6 +17,9 @@ pub(crate) const CONFIG: &str = "config.toml";
 
 /// The folder of checkpoints in that of a run.
 pub(crate) const CHECKPOINTS: &str = "checkpoints";
+
+/// The list of policies, in the folder of a run and in that of its checkpoints.
+const MANIFEST: &str = "manifest.json";
 
 /// The folder of videos in that of a run.
 pub(crate) const VIDEOS: &str = "videos";
@@ -42,7 +45,8 @@ pub(crate) struct Figures {
 }
 
 impl RunDir {
-    /// The run in the folder `path`, or the newest one if it is a folder of runs.
+    /// The run in the folder `path`, or the newest one if it is a folder of runs. Links in the path are
+    /// resolved: `latest` may lead to another run soon.
     ///
     /// # Errors
     /// The folder holds no run.
@@ -50,11 +54,12 @@ impl RunDir {
         let path = RunFolder::newest(path);
         let holds = |name: &str| path.join(name).exists();
         ensure!(
-            ["results.jsonl", CONFIG, "manifest.json", CHECKPOINTS].into_iter().any(holds),
+            ["results.jsonl", CONFIG, MANIFEST, CHECKPOINTS].into_iter().any(holds),
             "{} holds no run: name the folder that `pronk train` has printed, or one with runs in it",
             path.display()
         );
-        Ok(Self { path })
+        let resolved = path.canonicalize().with_context(|| format!("cannot resolve {}", path.display()))?;
+        Ok(Self { path: from_here(resolved) })
     }
 
     /// The settings of the run.
@@ -67,9 +72,14 @@ impl RunDir {
 
     /// The policies that it ended with, or those of its newest checkpoint while it has not ended.
     pub(crate) fn checkpoints(&self) -> Result<ByPolicy<Checkpoint>> {
-        let checkpoints = self.path.join(CHECKPOINTS);
-        Ok(match Checkpoint::load_all(&self.path) {
-            Err(CheckpointError::Io { .. }) if checkpoints.exists() => Checkpoint::load_all(&checkpoints)?,
+        let (ended, saved) = (self.path.clone(), self.path.join(CHECKPOINTS));
+        let [first, second] = match RunState::of(&self.path) {
+            // A run that goes on still has the policy that it ended with before.
+            RunState::Running | RunState::Killed => [saved, ended],
+            _ => [ended, saved],
+        };
+        Ok(match Checkpoint::load_all(&first) {
+            Err(CheckpointError::Io { .. }) if second.join(MANIFEST).exists() => Checkpoint::load_all(&second)?,
             loaded => loaded?,
         })
     }
@@ -110,6 +120,15 @@ impl RunDir {
     }
 }
 
+/// The path as it is from the working directory, if it is below that.
+fn from_here(path: PathBuf) -> PathBuf {
+    let here = std::env::current_dir().unwrap_or_default();
+    match path.strip_prefix(here) {
+        Ok(below) if below != Path::new("") => below.to_owned(),
+        _ => path,
+    }
+}
+
 /// The policies, to act with.
 fn policies(checkpoints: ByPolicy<Checkpoint>) -> Result<ByPolicy<Policy>> {
     let policy = |(id, checkpoint): (PolicyId, Checkpoint)| {
@@ -117,4 +136,39 @@ fn policies(checkpoints: ByPolicy<Checkpoint>) -> Result<ByPolicy<Policy>> {
         Ok((id, policy?))
     };
     checkpoints.into_iter().map(policy).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_run_that_was_found_stays_the_same_when_latest_moves() {
+        let runs = tempfile::tempdir().unwrap();
+        let runs = runs.path();
+        for name in ["first", "second"] {
+            fs::create_dir(runs.join(name)).unwrap();
+            fs::write(runs.join(name).join(CONFIG), name).unwrap();
+        }
+        symlink("first", runs.join("latest")).unwrap();
+        let found =
+            [runs.join("latest"), runs.join("latest/"), runs.to_owned()].map(|path| RunDir::find(&path).unwrap());
+        fs::remove_file(runs.join("latest")).unwrap();
+        symlink("second", runs.join("latest")).unwrap();
+        for run in found {
+            assert_eq!(fs::read_to_string(run.path.join(CONFIG)).unwrap(), "first", "{}", run.path.display());
+        }
+    }
+
+    #[test]
+    fn paths_are_as_seen_from_here() {
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(from_here(here.join("runs/a")), Path::new("runs/a"));
+        assert_eq!(from_here(here.clone()), here);
+        assert_eq!(from_here("/elsewhere/a".into()), Path::new("/elsewhere/a"));
+    }
 }

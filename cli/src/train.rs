@@ -1,24 +1,27 @@
 //! `pronk train`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use std::{fs, io, thread};
+use std::{io, thread};
 
 use anyhow::{Context, Result};
 use clap::ValueHint;
+use pronk::metrics::write_whole;
 use pronk::prelude::*;
-use pronk::{FailedRun, Prometheus, Resume, Run, RunFolder, RunInfo, Timeline, Timers, TrainError, Whole};
+use pronk::{
+    FailedRun, Prometheus, PrometheusError, Resume, Run, RunFolder, RunFolderError, RunInfo, Timeline, Timers,
+    TrainError, Whole,
+};
 use pronk_dashboard::Dashboard;
-use tracing::Subscriber;
-use tracing_subscriber::layer::{Layer, SubscriberExt as _};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::environment::Environment;
-use crate::messages::{self, LOG, Severity};
+use crate::messages::{self, LOG};
 use crate::run_dir::{CHECKPOINTS, CONFIG, RunDir, VIDEOS};
 use crate::run_file::{Entry, RunFile};
+use crate::start_up::StartUp;
 use crate::unusable;
 use crate::watch::refused;
 
@@ -74,34 +77,57 @@ impl Train {
         let envs_per_worker = file.config.workers.num_envs_per_worker;
         let env = Environment::named(&file.env, &file.env_options, envs_per_worker).map_err(unusable)?;
         // Before the folder: what is refused makes none.
+        let prometheus = file.log.prometheus.as_deref().map(bind_prometheus).transpose()?;
         let dashboard = self.dashboard.as_deref().map(|address| self.bind(address)).transpose()?;
-        let out = self.folder(resumed, file.config.seed)?;
+        let start_up = StartUp::begin(self.overwrite, || self.folder(resumed.as_ref(), file.config.seed))?;
+        let (trainer, info) = match self.start(&file, env, resumed.as_ref(), &start_up, (prometheus, dashboard)) {
+            Ok(begun) => begun,
+            Err(error) => return Err(start_up.failed(error)),
+        };
+        let out = start_up.has_begun();
+        let (run, failure) = match trainer.run(file.stop.when()) {
+            Ok(run) => (run, None),
+            Err(FailedRun { cause, run }) => (*run, Some(cause)),
+        };
+        let unsaved = (run.whole != Whole::Nothing).then(|| run.save(&out)).and_then(Result::err);
+        let failure = failure.map(anyhow::Error::from).or(unsaved.map(anyhow::Error::from));
+        info.end(&run, failure.as_deref().map(|cause| cause as _))?;
+        self.print(&run, &out);
+        match failure {
+            Some(cause) => Err(cause),
+            None => Ok(run.exit_status().into()),
+        }
+    }
 
+    /// Builds the run with its logs, in the folder of `start_up`.
+    fn start(
+        &self,
+        file: &RunFile,
+        env: Environment,
+        resumed: Option<&RunDir>,
+        start_up: &StartUp,
+        (prometheus, dashboard): (Option<Prometheus>, Option<Dashboard>),
+    ) -> Result<(Trainer, RunInfo)> {
+        let out = start_up.folder();
         // Before the threads begin, so that their first spans are seen as well.
         let timers = Timers::new();
-        fs::create_dir_all(out.path()).with_context(|| format!("cannot create {}", out.path().display()))?;
-        let timeline = out.path().join("timeline.json");
+        let timeline = start_up.files().join("timeline.json");
         let timeline = file.log.timeline.then(|| Timeline::create(timeline, Timeline::DEFAULT_EVENTS)).transpose()?;
-        let log = self.log(&out, file.log.level)?;
+        let log = start_up.files().join(LOG);
+        let log = messages::to_file(&log, file.log.level).with_context(|| format!("cannot write {}", log.display()))?;
         let terminal = (!self.quiet && !self.json).then(messages::to_terminal);
         let layers = tracing_subscriber::registry().with(timers.layer()).with(timeline.as_ref().map(Timeline::layer));
         layers.with(log).with(terminal).init();
 
-        let mut trainer = match self.trainer(&file, env, &out) {
-            Ok(trainer) => trainer,
-            Err(error) => {
-                // Else an empty folder would be the newest run.
-                out.discard()?;
-                return Err(error);
-            }
-        };
-        trainer.log_to(&out)?;
+        let mut trainer = trainer(file, env, out, resumed)?;
+        start_up.take_over()?;
+        trainer.log_to(out)?;
         trainer.add_reporter(timers.file(out.path().join("timers.json")));
         if let Some(timeline) = timeline {
             trainer.add_reporter(timeline);
         }
-        if let Some(address) = &file.log.prometheus {
-            trainer.add_reporter(Prometheus::bind(address)?);
+        if let Some(prometheus) = prometheus {
+            trainer.add_reporter(prometheus);
         }
         if let Some(dashboard) = dashboard {
             trainer.add_reporter(dashboard.with_settings(file.to_json()).with_folder(out.path())?);
@@ -110,22 +136,10 @@ impl Train {
             trainer.add_reporter(Console::stderr());
         }
         let config = out.path().join(CONFIG);
-        fs::write(&config, file.to_toml()?).with_context(|| format!("cannot write {}", config.display()))?;
+        let written = write_whole(&config, file.to_toml()?.as_bytes());
+        written.with_context(|| format!("cannot write {}", config.display()))?;
         let info = RunInfo::begin(out.path(), &file.env, file.config.seed)?;
-
-        let (run, failure) = match trainer.run(file.stop.when()) {
-            Ok(run) => (run, None),
-            Err(FailedRun { cause, run }) => (*run, Some(cause)),
-        };
-        if run.whole != Whole::Nothing {
-            run.save(&out)?;
-        }
-        info.end(&run, failure.as_ref().map(|cause| cause as _))?;
-        self.print(&run, &out);
-        match failure {
-            Some(cause) => Err(cause.into()),
-            None => Ok(run.exit_status().into()),
-        }
+        Ok((trainer, info))
     }
 
     /// The live page, whose address is printed.
@@ -147,47 +161,18 @@ impl Train {
         RunFile::read(&path, flags).map_err(unusable)
     }
 
-    fn folder(&self, resumed: Option<RunDir>, seed: u64) -> Result<RunFolder> {
+    fn folder(&self, resumed: Option<&RunDir>, seed: u64) -> Result<RunFolder> {
         match (&self.out, resumed) {
-            (Some(out), None) if self.overwrite => Ok(RunFolder::overwrite(out)?),
-            (Some(out), None) => RunFolder::at(out).map_err(unusable),
-            (Some(out), Some(_)) => Ok(RunFolder::going_on(out)),
-            (None, Some(run)) => Ok(RunFolder::going_on(run.path)),
             (None, None) => Ok(RunFolder::create("runs", seed)?),
+            (None, Some(run)) => Ok(RunFolder::going_on(&run.path)),
+            (Some(out), Some(run)) if is_same(out, &run.path) => Ok(RunFolder::going_on(&run.path)),
+            (Some(out), _) => match RunFolder::at(out) {
+                // What is there is removed once this run can begin.
+                Err(RunFolderError::Taken { .. }) if self.overwrite => Ok(RunFolder::going_on(out)),
+                Err(error @ RunFolderError::Taken { .. }) => Err(unusable(error)),
+                folder => Ok(folder?),
+            },
         }
-    }
-
-    /// The layer that adds messages to the folder's log, which goes on unless the run is overwritten.
-    fn log<S>(&self, out: &RunFolder, least: Severity) -> Result<impl Layer<S>>
-    where
-        S: Subscriber + for<'span> LookupSpan<'span>,
-    {
-        let path = out.path().join(LOG);
-        if self.overwrite && path.exists() {
-            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
-        }
-        messages::to_file(&path, least).with_context(|| format!("cannot write {}", path.display()))
-    }
-
-    fn trainer(&self, file: &RunFile, env: Environment, out: &RunFolder) -> Result<Trainer> {
-        let mut builder = Trainer::builder(file.config.clone()).checkpoints(out.path().join(CHECKPOINTS));
-        if file.log.videos {
-            builder = builder.videos(out.path().join(VIDEOS));
-        }
-        if let Some(run) = &self.resume {
-            builder = builder.resume(Resume::from(RunDir::find(run)?.path.join(CHECKPOINTS)));
-        }
-        let built = match env {
-            Environment::Single(env) => builder.env(env).build(),
-            Environment::Several(env) => {
-                let agents = env.policies(file.multi_agent.policies, file.config.seed)?;
-                builder.multi_agent_env(env, agents).build()
-            }
-        };
-        built.map_err(|error| match error {
-            TrainError::Config(_) => unusable(error),
-            error => error.into(),
-        })
     }
 
     fn print(&self, run: &Run, out: &RunFolder) {
@@ -203,6 +188,41 @@ impl Train {
         say!("{mean} after {env_steps} env-steps in {secs:.1} s");
         say!("{}", out.path().display());
     }
+}
+
+fn trainer(file: &RunFile, env: Environment, out: &RunFolder, resumed: Option<&RunDir>) -> Result<Trainer> {
+    let mut builder = Trainer::builder(file.config.clone()).checkpoints(out.path().join(CHECKPOINTS));
+    if file.log.videos {
+        builder = builder.videos(out.path().join(VIDEOS));
+    }
+    if let Some(run) = resumed {
+        builder = builder.resume(Resume::from(run.path.join(CHECKPOINTS)));
+    }
+    let built = match env {
+        Environment::Single(env) => builder.env(env).build(),
+        Environment::Several(env) => {
+            let agents = env.policies(file.multi_agent.policies, file.config.seed)?;
+            builder.multi_agent_env(env, agents).build()
+        }
+    };
+    built.map_err(|error| match error {
+        TrainError::Config(_) => unusable(error),
+        error => error.into(),
+    })
+}
+
+/// A port that is taken may be free next time; another address is wrong.
+fn bind_prometheus(address: &str) -> Result<Prometheus> {
+    Prometheus::bind(address).map_err(|error| match error {
+        PrometheusError::Refused { .. } => unusable(error),
+        error => error.into(),
+    })
+}
+
+/// Whether both paths lead to one folder.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let resolved = |path: &Path| path.canonicalize().ok();
+    resolved(one).is_some_and(|one| Some(one) == resolved(other))
 }
 
 /// Ends the run as SIGTERM does once the standard input ends.

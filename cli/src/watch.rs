@@ -20,7 +20,7 @@ Examples:
   pronk watch --address 0.0.0.0:8080         # from other machines, with the token that is printed
   ssh -L 8080:127.0.0.1:8080 HOST            # or so: nothing else can reach the page, and all is encrypted
 
-It ends by Ctrl-C, with exit status 130, or by SIGTERM, with 143. It changes nothing in the folders.")]
+Press Ctrl-C to stop: exit status 130, and 143 after SIGTERM. Nothing in the folders is changed.")]
 pub(crate) struct Watch {
     /// Folders of runs and sweeps, or with some anywhere below [default: runs, and sweeps if it is there]
     #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]
@@ -37,8 +37,11 @@ impl Watch {
     pub(crate) fn run(self) -> Result<ExitCode> {
         for folder in &self.folders {
             let path = folder.display();
-            ensure!(folder.exists(), unusable(anyhow::anyhow!("there is no folder {path}: name one with runs in it")));
-            ensure!(folder.is_dir(), unusable(anyhow::anyhow!("{path} is no folder: name the folder of a run")));
+            ensure!(
+                folder.exists(),
+                unusable(anyhow::anyhow!("there is no directory {path}: name one with runs in it"))
+            );
+            ensure!(folder.is_dir(), unusable(anyhow::anyhow!("{path} is not a directory: name the folder of a run")));
         }
         let folders = if self.folders.is_empty() { usual() } else { self.folders };
         // Before the page is there, so that no signal is missed.
@@ -52,7 +55,7 @@ impl Watch {
         if let Some(token) = self.token {
             watch = watch.with_token(token).map_err(refused)?;
         }
-        eprintln!("the runs are at {} (Ctrl-C ends)", watch.url());
+        eprintln!("the runs are at {} (press Ctrl-C to stop)", watch.url());
         let reason = signal.recv().context("cannot wait for Ctrl-C any longer")?;
         drop((watch, listening));
         Ok(reason.signal_status().unwrap_or(1).into())

@@ -126,7 +126,6 @@ impl<'a> Writer<'a> {
 
     /// Removes data files that no manifest names, and manifests of generations that are not kept.
     pub(super) fn remove_others(&self, is_kept: impl Fn(&str) -> bool, keeps_manifest: impl Fn(u64) -> bool) {
-        let is_data = |name: &str| DATA.iter().any(|(stem, end)| name.starts_with(stem) && name.ends_with(end));
         self.remove(|name| match generation_of(name) {
             Some(generation) => !keeps_manifest(generation),
             None => is_data(name) && !is_kept(name),
@@ -141,6 +140,15 @@ impl<'a> Writer<'a> {
             }
         }
     }
+}
+
+/// Whether a save writes a file of this name.
+pub(crate) fn is_checkpoint_file(name: &str) -> bool {
+    name == MANIFEST || name.starts_with(TEMPORARY) || generation_of(name).is_some() || is_data(name)
+}
+
+fn is_data(name: &str) -> bool {
+    DATA.iter().any(|(stem, end)| name.starts_with(stem) && name.ends_with(end))
 }
 
 /// The name of a manifest that is kept beside the newest.

@@ -57,15 +57,17 @@ fn a_folder_is_claimed_once() {
 
 #[test]
 fn a_folder_with_a_policy_or_events_alone_holds_a_run_and_one_with_notes_does_not() {
-    for (file, is_run) in [(MANIFEST, true), ("events.out.tfevents.1.host.2.3", true), ("notes.md", false)] {
+    let events = "events.out.tfevents.1.host.2.3";
+    for (file, is_run) in [(MANIFEST, true), (events, true), ("checkpoints/manifest.json", true), ("notes.md", false)] {
         let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("checkpoints")).unwrap();
         fs::write(folder.path().join(file), "").unwrap();
         assert_eq!(RunFolder::at(folder.path()).is_err(), is_run, "{file}");
     }
 }
 
 #[test]
-fn an_earlier_run_is_removed_or_kept_aside_as_asked_and_nothing_else_is_touched() {
+fn an_earlier_run_is_kept_aside_as_asked_and_nothing_else_is_touched() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let events = "events.out.tfevents.1.host.2.3";
@@ -82,11 +84,71 @@ fn an_earlier_run_is_removed_or_kept_aside_as_asked_and_nothing_else_is_touched(
         }
         assert_eq!(fs::read_dir(path.join(life)).unwrap().count(), 2);
     }
-    write("third");
+    assert!(path.join(MANIFEST).exists() && path.join("notes.md").exists());
+}
+
+#[test]
+fn a_run_that_is_overwritten_leaves_only_what_is_not_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let own = [
+        "results.jsonl",
+        "results.jsonl.life-1",
+        "progress.csv",
+        "report.html",
+        "timers.json",
+        "timeline.json",
+        "run.json",
+        "run.json.new",
+        "log.txt",
+        "events.out.tfevents.1.host.2.3",
+        "events.life-2",
+        "manifest.json",
+        "policy-0af3.safetensors",
+        "optimizer-0af3.safetensors",
+        "policy.onnx",
+        "life-1/results.jsonl",
+        "checkpoints/manifest.json",
+        "checkpoints/manifest-000003.json",
+        "checkpoints/run-0af3.bin",
+        "checkpoints/best/manifest.json",
+        "checkpoints/best/policy-0af3.safetensors",
+        "videos/evaluation-000000050000.png",
+    ];
+    let others = ["config.toml", "notes.md", "life-story.md", "life-2/notes.md", "videos/mine.png", "policy.md"];
+    for file in own.iter().chain(&others) {
+        let file = path.join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, "").unwrap();
+    }
     RunFolder::overwrite(path).unwrap();
-    assert!(!path.join(RESULTS).exists() && !path.join(events).exists());
-    assert!(path.join(MANIFEST).exists() && path.join("notes.md").exists() && path.join("life-2").exists());
+    let left: Vec<_> = own.iter().filter(|file| path.join(file).exists()).collect();
+    assert!(left.is_empty(), "{left:?}");
+    for file in others {
+        assert!(path.join(file).exists(), "{file}");
+    }
+    assert!(!path.join("checkpoints").exists() && !path.join("life-1").exists(), "empty folders go too");
     assert!(claim(path).is_ok());
+    RunFolder::overwrite(path.join("missing")).unwrap();
+}
+
+#[test]
+fn a_named_folder_for_a_run_that_did_not_begin_is_removed_unless_it_is_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("above/run");
+    let made = RunFolder::at(&path).unwrap();
+    assert!(path.is_dir());
+    fs::write(path.join("log.txt"), "no environment").unwrap();
+    // It was there, so it may be of something else.
+    RunFolder::at(&path).unwrap().discard().unwrap();
+    assert!(path.join("log.txt").exists());
+    made.clone().discard().unwrap();
+    assert!(!path.exists());
+
+    let made = RunFolder::at(&path).unwrap();
+    claim(&path).unwrap();
+    made.discard().unwrap();
+    assert!(path.join(RESULTS).exists(), "another run with this name was faster");
 }
 
 #[test]

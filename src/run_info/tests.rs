@@ -12,7 +12,7 @@ fn a_process_that_has_ended_does_not_run_even_if_its_parent_has_not_noticed() {
     let machine = machine();
     let info =
         json!({"machine": machine, "process": process, "process_began": process_began(process), "outcome": null});
-    fs::write(folder.path().join(FILE), info.to_string()).unwrap();
+    fs::write(folder.path().join(RUN_INFO), info.to_string()).unwrap();
     assert_eq!(RunState::of(folder.path()), RunState::Running);
 
     child.kill().unwrap();
@@ -40,7 +40,23 @@ fn a_number_that_another_process_has_by_now_is_not_the_run() {
         (info(earlier, "elsewhere"), RunState::Running),
         ("no JSON".to_owned(), RunState::Unknown),
     ] {
-        fs::write(folder.path().join(FILE), info).unwrap();
+        fs::write(folder.path().join(RUN_INFO), info).unwrap();
         assert_eq!(RunState::of(folder.path()), state);
     }
+}
+
+#[test]
+fn every_start_of_a_run_is_kept_with_where_it_went_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let begin = || RunInfo::begin(folder.path(), "CartPole-v1", 7).map(drop).unwrap();
+    begin();
+    let results = "{\"num_env_steps_sampled\":100}\n{\"num_env_steps_sampled\":250}\n";
+    fs::write(folder.path().join(RESULTS), results).unwrap();
+    begin();
+    let info = RunInfo::read(folder.path()).unwrap();
+    let from: Vec<_> = info["starts"].as_array().unwrap().iter().map(|start| start["from_env_steps"].clone()).collect();
+    assert_eq!(from, [Value::Null, json!(250)]);
+    assert_eq!(info["starts"][1]["began"], info["began"]);
+    assert_eq!(info["starts"][1]["git_commit"], info["working_directory"]["git_commit"]);
+    assert_eq!(info["working_directory"]["path"], json!(std::env::current_dir().unwrap()));
 }

@@ -13,9 +13,9 @@ use pronk_rollout::{
 use tracing::debug_span;
 
 use super::best::Best;
-use super::films::Films;
 use super::remains::Counters;
 use super::run_spec::RunSpec;
+use super::video_folder::VideoFolder;
 use crate::checkpoint::{Checkpoint, CheckpointError, Figures, Score};
 use crate::config::TrainerConfig;
 use crate::video::{Recorder, Video, VideoOptions};
@@ -68,15 +68,15 @@ impl Fold for Report {
     }
 }
 
-/// Starts the thread of a run, which begins with this `best` and saves these films, if any.
+/// Starts the thread of a run, which begins with this `best` and saves videos there, if anywhere.
 pub(super) fn start(
     (spec, config): (Arc<RunSpec>, TrainerConfig),
-    (best, films): (Best, Option<Films>),
+    (best, videos): (Best, Option<VideoFolder>),
     (token, notifier): (&ShutdownToken, &Notifier),
     (time, reaper): (&TimeLedger, &ReaperHandle),
 ) -> io::Result<Evaluator> {
     let monitor = CallMonitor::new().of_run(time, reaper);
-    let mut work = Work { spec, config, monitor, token: token.clone(), best, films, causes: Vec::new() };
+    let mut work = Work { spec, config, monitor, token: token.clone(), best, videos, causes: Vec::new() };
     Evaluator::start(token, notifier, time, move |order, clock| {
         let evaluated = catch(|| work.evaluate(&order, clock));
         evaluated.unwrap_or_else(|panic| work.failure(&order, panic.clone(), &format!("it panicked: {panic}")))
@@ -90,7 +90,7 @@ struct Work {
     monitor: CallMonitor,
     token: ShutdownToken,
     best: Best,
-    films: Option<Films>,
+    videos: Option<VideoFolder>,
     /// Of the failures that were logged.
     causes: Vec<String>,
 }
@@ -99,20 +99,20 @@ impl Work {
     fn evaluate(&mut self, order: &Order, clock: &mut StateClock<EvaluatorState>) -> Report {
         clock.enter(EvaluatorState::Evaluating);
         let began = Instant::now();
-        let mut recorder = self.films.as_ref().map(|_| Recorder::new(VideoOptions::default()));
+        let mut recorder = self.videos.as_ref().map(|_| Recorder::new(VideoOptions::default()));
         let played = debug_span!("evaluate").in_scope(|| self.play(order, recorder.as_mut()));
         let mut report = match played {
             Ok(evaluation) => {
                 let report = self.judge(&evaluation, order, began);
                 clock.enter(EvaluatorState::Saving);
-                let video = debug_span!("save_video").in_scope(|| self.film(recorder, &evaluation, order));
+                let video = debug_span!("save_video").in_scope(|| self.save_video(recorder, &evaluation, order));
                 Report { video, ..report }
             }
             Err(error) => match *error {
                 EvaluateError::Interrupted => return Report::default(),
                 EvaluateError::Env(failure) if matches!(failure.place, FailurePlace::Render { .. }) => {
                     // What cannot be drawn can still be played.
-                    self.films = None;
+                    self.videos = None;
                     let reason = format!("{}; the run has no more videos", in_words(&failure));
                     tracing::warn!("{reason}");
                     return Report { video: Some(Err(reason)), ..self.evaluate(order, clock) };
@@ -139,14 +139,14 @@ impl Work {
     }
 
     /// Saves the video of an evaluation and returns its name; `None` if its environments draw no frames.
-    fn film(
+    fn save_video(
         &self,
         recorder: Option<Recorder>,
         evaluation: &Evaluation,
         order: &Order,
     ) -> Option<Result<String, String>> {
-        let (recorder, films) = (recorder?, self.films.as_ref()?);
-        let save = |video: Video| films.save(&video, order.env_steps);
+        let (recorder, videos) = (recorder?, self.videos.as_ref()?);
+        let save = |video: Video| videos.save(&video, order.env_steps);
         let saved = recorder.video(evaluation).and_then(|video| video.map(save).transpose());
         saved.map_err(|error| error.to_string()).transpose()
     }

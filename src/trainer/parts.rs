@@ -109,7 +109,7 @@ impl RunParts {
             recording: self.recording,
             replay: self.replay,
             saves_into: self.checkpoints,
-            films_into: self.videos,
+            videos_into: self.videos,
             resumed,
         };
         let wired = wiring::connect(&self.config, spec, learner, lineage, self.listen)?;

@@ -41,7 +41,7 @@ pub(super) struct Held {
     pub(super) batches: Vec<MultiAgentBatch>,
     /// Fragments of an incomplete train batch.
     pub(super) partial: Vec<MultiAgentBatch>,
-    /// Fragments that nobody has taken yet, in order.
+    /// Fragments that the learner has not taken yet, in order.
     pub(super) queued: Vec<MultiAgentBatch>,
     pub(super) replay: Option<SavedReplay>,
 }

@@ -24,7 +24,6 @@ use super::best::Best;
 use super::engine::{Engine, SHUTDOWN_DEADLINE};
 use super::evaluations::Evaluations;
 use super::evaluator::{self, Evaluator};
-use super::films::Films;
 use super::handle::TrainerState;
 use super::hosts_plan::HostsPlan;
 use super::making::{maker, share_inference};
@@ -32,6 +31,7 @@ use super::remains::Counters;
 use super::restored::Restored;
 use super::run_spec::{RunSpec, at_least_one};
 use super::train_batches::{Fragments, TrainBatchSource, TrainBatches};
+use super::video_folder::VideoFolder;
 use crate::checkpoint::SavedEvaluations;
 use crate::config::{Admission, ConfigError, TrainerConfig};
 use crate::error::TrainError;
@@ -75,7 +75,7 @@ pub(super) struct Lineage {
     /// Where it saves checkpoints.
     pub(super) saves_into: Option<PathBuf>,
     /// Where it saves videos of evaluations.
-    pub(super) films_into: Option<PathBuf>,
+    pub(super) videos_into: Option<PathBuf>,
     pub(super) resumed: Option<Resumed>,
 }
 
@@ -90,7 +90,7 @@ pub(super) fn connect(
     config: &TrainerConfig,
     spec: RunSpec,
     learner: Box<dyn Learner>,
-    Lineage { recording, replay, saves_into, films_into, resumed }: Lineage,
+    Lineage { recording, replay, saves_into, videos_into, resumed }: Lineage,
     listen: Option<HostsPlan>,
 ) -> Result<Wired, TrainError> {
     let started = Instant::now();
@@ -236,7 +236,7 @@ pub(super) fn connect(
             let best = Best::of(saves_into.as_deref(), from.as_deref(), score);
             let evaluations = Evaluations::new(every, steps.snapshot().sampled.env, (&best, known));
             let of_run = (Arc::clone(&spec), config.clone());
-            let kept = (best, films_into.map(Films::new));
+            let kept = (best, videos_into.map(VideoFolder::new));
             let evaluator = evaluator::start(of_run, kept, (&token, &notifier), (&time, &reaper.handle()));
             let no_thread = |cause| StartError::Spawn { thread: Evaluator::NAME.to_owned(), cause };
             Some(evaluations.by(evaluator.map_err(no_thread)?))

@@ -76,13 +76,33 @@ impl Entry {
                 Some(_) => named(": ").unwrap_or(reason),
                 None => reason,
             };
-        self.at_fault(&format!("{} = {} cannot be: {reason}", self.key.join("."), self.value))
+        let (key, value, reason) = (self.key.join("."), &self.value, in_words(reason));
+        self.at_fault(&format!("invalid value for `{key}`: {value} ({reason})"))
     }
 
     /// The error that something is wrong with the setting.
     pub(super) fn at_fault(&self, reason: &str) -> FileError {
         FileError::Setting { place: self.source.clone(), reason: reason.to_owned() }
     }
+}
+
+/// What the deserialiser expected, without the value again and without names of Rust types.
+fn in_words(reason: &str) -> String {
+    let begins = ["invalid type: ", "invalid value: ", "unknown variant "];
+    let Some((_, expected)) =
+        reason.split_once(", expected ").filter(|_| begins.iter().any(|it| reason.starts_with(it)))
+    else {
+        return reason.to_owned();
+    };
+    let expected = match expected {
+        "f32" | "f64" => "a number",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, not negative",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "a boolean" => "true or false",
+        "a string" => "a text",
+        expected => expected,
+    };
+    format!("expected {expected}")
 }
 
 /// The error that there is no such setting.

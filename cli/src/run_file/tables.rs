@@ -15,15 +15,15 @@ use crate::messages::Severity;
 pub(crate) struct EnvOptions {
     /// The interpreter.
     pub(crate) python: PathBuf,
-    /// Environments per process; `None` for all of a worker.
+    /// Environments per process; `None` for all of a worker. Not of `pettingzoo:…`, where each has its own.
     pub(crate) envs_per_process: Option<usize>,
     /// Arguments of the environment's constructor.
     pub(crate) kwargs: Map<String, Value>,
-    /// Replaces the environment's own step limit; only of `gymnasium:…`.
+    /// Replaces the environment's own step limit; not of `atari:…`.
     pub(crate) max_episode_steps: Option<u32>,
-    /// Whether `info["action_mask"]` is an action mask; only of `gymnasium:…`.
+    /// Whether infos, or of `pettingzoo:…` observations, have an `action_mask`; not of `atari:…`.
     pub(crate) action_mask: bool,
-    /// Clips the rewards that are learned from to ± this.
+    /// Clips the rewards that are learned from to ± this; not of `pettingzoo:…`.
     pub(crate) clip_rewards: Option<f32>,
 }
 
@@ -118,9 +118,9 @@ fn as_time(every: Every) -> Option<Duration> {
 fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Every>, D::Error> {
     let every = Option::<Every>::deserialize(deserializer)?;
     match every {
-        Some(every @ Every::EnvSteps(_)) => {
-            Err(de::Error::custom(format!("'{every}' is no time: write for example \"30 min\", or set `env_steps`")))
-        }
+        Some(every @ Every::EnvSteps(_)) => Err(de::Error::custom(format!(
+            "'{every}' is not a duration: write for example \"30 min\", or set `env_steps`"
+        ))),
         every => Ok(every),
     }
 }

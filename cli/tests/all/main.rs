@@ -4,6 +4,7 @@
 mod compare;
 mod evaluate;
 mod export;
+mod folders;
 mod sweep;
 mod watch;
 
@@ -246,6 +247,7 @@ fn every_printed_config_is_read_and_names_its_environment() {
         let (status, text, errors) = pronk(folder, &["config", &env]);
         assert_eq!(status, 0, "{env}: {errors}");
         assert!(text.contains(&format!("env = \"{env}\"")) && text.starts_with('#'), "{text}");
+        assert_eq!(text.starts_with("# MsPacman with what is tuned for Pong: "), env == "atari:MsPacman", "{text}");
         fs::write(folder.join("config.toml"), text).unwrap();
         // The environment is refused after all settings have been read and checked.
         let (status, _, errors) = pronk(folder, &["train", "config.toml", "--set", "env=nothing"]);
@@ -261,6 +263,8 @@ fn bad_input_is_refused_with_status_2_and_says_what_to_do() {
     fs::write(folder.join("bad.toml"), "env = \"CartPole-v1\"\n[learner]\nlrr = 1\n").unwrap();
     fs::write(folder.join("env.toml"), "env = \"CartPole\"\n").unwrap();
     fs::write(folder.join("option.toml"), "env = \"CartPole-v1\"\nenv_options.python = \"py\"\n").unwrap();
+    let (_, pettingzoo, _) = pronk(folder, &["config", "pettingzoo:mpe2.simple_spread_v3"]);
+    fs::write(folder.join("pettingzoo.toml"), pettingzoo).unwrap();
     fs::create_dir(folder.join("empty")).unwrap();
     let cases: &[(&[&str], &str)] = &[
         (&["train"], "<CONFIG>"),
@@ -268,6 +272,11 @@ fn bad_input_is_refused_with_status_2_and_says_what_to_do() {
         (&["train", "none.toml"], "cannot read none.toml"),
         (&["train", "env.toml"], "did you mean `CartPole-v1`?"),
         (&["train", "option.toml"], "`env_options.python` is not for `CartPole-v1`"),
+        (
+            &["train", "pettingzoo.toml", "--set", "env_options.envs_per_process=2"],
+            "`env_options.envs_per_process` is not for `pettingzoo:mpe2.simple_spread_v3`",
+        ),
+        (&["train", "pettingzoo.toml", "--set", "env_options.clip_rewards=1"], "`env_options.clip_rewards` is not for"),
         (&["train", "env.toml", "--set", "lr"], "KEY=VALUE"),
         (&["train", "--resume", "empty"], "holds no run"),
         (&["evaluate", "empty"], "holds no run"),
@@ -362,4 +371,14 @@ fn completions_and_the_doctor_need_nothing() {
     }
     let (status, text, _) = pronk(folder.path(), &["doctor", "--python", "no-such-interpreter"]);
     assert!(status == 0 && text.contains("missing python") && text.contains("--python"), "{text}");
+
+    // An interpreter in which every package is there, as far as the doctor asks.
+    let script = "printf '#!/bin/sh\\necho 4.2.0\\n' > python && chmod +x python";
+    assert!(Command::new("sh").args(["-c", script]).current_dir(folder.path()).status().unwrap().success());
+    let python = folder.path().join("python");
+    let (status, text, _) = pronk(folder.path(), &["doctor", "--python", python.to_str().unwrap()]);
+    assert!(status == 0 && !text.contains("missing"), "{text}");
+    for module in ["cv2", "pettingzoo", "mpe2"] {
+        assert!(text.lines().any(|line| line.contains(module) && line.ends_with("4.2.0")), "{text}");
+    }
 }

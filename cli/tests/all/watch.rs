@@ -116,8 +116,8 @@ fn what_cannot_be_served_is_refused_and_says_what_to_do() {
     let taken = taken.local_addr().unwrap().to_string();
     let cartpole = config("cartpole.toml");
     let cases: &[(&[&str], i32, &str)] = &[
-        (&["watch", "nowhere"], 2, "there is no folder nowhere"),
-        (&["watch", "file"], 2, "file is no folder"),
+        (&["watch", "nowhere"], 2, "there is no directory nowhere"),
+        (&["watch", "file"], 2, "file is not a directory"),
         (&["watch", "--address", "nonsense"], 2, "127.0.0.1:8080"),
         (&["watch", "--address", "127.0.0.1:0", "--token", "short"], 2, "8 to 200 letters"),
         (&["watch", "--address", &taken], 1, "the port is taken"),

@@ -152,8 +152,8 @@ class Parent:
 
     def order(self):
         """The next order; nothing when there are no more."""
-        # A processor that has gone idle takes about as long to wake as a small policy takes to act. Whoever else has
-        # something to do goes first.
+        # A processor that has gone idle takes about as long to wake as a small policy takes to act. Other
+        # threads and processes that have work go first.
         until = time.monotonic_ns() + AWAKE_NS
         while not self.poll(0) and time.monotonic_ns() < until:
             os.sched_yield()
@@ -196,7 +196,7 @@ def read_greeting(greeting):
 
 
 def explain(error, if_from_here=""):
-    """The error in words; for one that nobody foresaw, the traceback from where this file called other code."""
+    """The error in words; for an unexpected one, the traceback from where this file called other code."""
     if isinstance(error, Refusal):
         return str(error)
     frames = error.__traceback__
@@ -256,7 +256,7 @@ def load_named(name):
 def import_packages():
     """Imports what every group needs."""
     global np, gymnasium, spaces
-    # Whoever lacks both is to be told of the one that brings the other along.
+    # In this order, so that an interpreter without either is told to install the one that brings the other along.
     gymnasium, np, spaces = load("gymnasium"), load("numpy"), load("gymnasium.spaces")
     version = gymnasium.__version__
     if int(version.partition(".")[0]) < 1:

@@ -281,7 +281,7 @@ class AtariVectorGroup:
 
 
 class PettingZooGroup:
-    """One parallel environment of PettingZoo. Whoever is in its `agents` acts next, unless it has ended."""
+    """One parallel environment of PettingZoo. The agents in its `agents` act next, unless they have ended."""
 
     def __init__(self, envs, autoreset, config, render):
         if envs != 1 or autoreset:
@@ -355,10 +355,10 @@ class PettingZooGroup:
         if key not in observations:
             is_cut_off = agent.ends[0] == TRUNCATED or goes_on and self.steps == self.max_episode_steps
             if acts or is_cut_off:
-                seers = ", ".join(map(str, observations)) or "nobody"
+                seers = ", ".join(map(str, observations)) or "none"
                 raise Refusal(
-                    f"agent {key} goes on, or would have gone on, but only {seers} observe something: who acts next "
-                    "and who is truncated needs an observation"
+                    f"agent {key} goes on, or would have gone on, without an observation (with one: {seers}): who acts "
+                    "next and who is truncated needs an observation"
                 )
             return
         seen = observations[key]

@@ -80,7 +80,7 @@ impl Gymnasium {
 
     /// An Atari game, such as `"Pong"`, with the standard preprocessing: up to 30 no-ops, frame skip 4 with
     /// the maximum of the last two, 84 × 84 pixels in grey, frame stack 4, no sticky actions. It needs
-    /// `ale-py` and `opencv-python`.
+    /// `ale-py` and `opencv-python-headless`.
     ///
     /// Rewards are not clipped: see [`ProcessEnvs::clip_rewards`](crate::ProcessEnvs::clip_rewards).
     ///

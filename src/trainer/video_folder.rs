@@ -1,22 +1,21 @@
-//! [`Films`]: the videos of a run's evaluations.
+//! [`VideoFolder`]: the videos of a run's evaluations.
 
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use crate::run_folder;
 use crate::video::{Video, VideoError};
 
 /// How many of the newest are kept.
 const KEPT: usize = 10;
 
-const PREFIX: &str = "evaluation-";
-
 /// The folder of the videos.
-pub(super) struct Films {
+pub(super) struct VideoFolder {
     dir: PathBuf,
 }
 
-impl Films {
+impl VideoFolder {
     pub(super) fn new(dir: PathBuf) -> Self {
         Self { dir }
     }
@@ -26,25 +25,24 @@ impl Films {
     ///
     /// *Blocks* on the disk.
     pub(super) fn save(&self, video: &Video, env_steps: u64) -> Result<String, VideoError> {
-        // Twelve digits, so that names sort by their numbers.
-        let name = format!("{PREFIX}{env_steps:012}.png");
+        let name = run_folder::video(env_steps);
         video.save(self.dir.join(&name))?;
         self.remove_old().map_err(|source| VideoError::Save { path: self.dir.clone(), source })?;
         Ok(name)
     }
 
     fn remove_old(&self) -> io::Result<()> {
-        let mut films = Vec::new();
+        let mut videos = Vec::new();
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with(PREFIX) && name.ends_with(".png") {
-                films.push((entry.metadata()?.modified()?, name));
+            if run_folder::is_video(&name) {
+                videos.push((entry.metadata()?.modified()?, name));
             }
         }
         // By time and not by number: a resumed run makes lower numbers than the killed process has left.
-        films.sort_unstable();
-        let n_old = films.len().saturating_sub(KEPT);
-        films[..n_old].iter().try_for_each(|(_, name)| fs::remove_file(self.dir.join(name)))
+        videos.sort_unstable();
+        let n_old = videos.len().saturating_sub(KEPT);
+        videos[..n_old].iter().try_for_each(|(_, name)| fs::remove_file(self.dir.join(name)))
     }
 }

@@ -1,0 +1,135 @@
+//! [`StartUp`]: what a run has made before it begins.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, Result};
+use pronk::signals::{CtrlC, on_signal};
+use pronk::{RunFolder, StopReason};
+
+/// Where the first files of a run are while the run that it overwrites is still there.
+const STAGED: &str = ".starting";
+
+/// The folder of a run that has not begun. It is removed, or left as it was, if the run cannot begin, and at
+/// Ctrl-C and SIGTERM, which end the process: the trainer does not listen for them yet.
+pub(crate) struct StartUp {
+    folder: RunFolder,
+    /// Where its first files are.
+    files: PathBuf,
+    /// `None` once it is kept or removed.
+    made: Arc<Mutex<Option<Made>>>,
+    listening: CtrlC,
+}
+
+/// What is removed if the run does not begin.
+struct Made {
+    folder: RunFolder,
+    /// The folder of its first files, if it overwrites another run.
+    staged: Option<PathBuf>,
+}
+
+impl StartUp {
+    /// Makes the folder of a run with `make`.
+    ///
+    /// # Errors
+    /// That of `make`, or a folder or signal handler that the system refuses.
+    pub(crate) fn begin(overwrites: bool, make: impl FnOnce() -> Result<RunFolder>) -> Result<Self> {
+        let made = Arc::new(Mutex::new(None));
+        let mut slot = lock(&made);
+        let to_discard = Arc::clone(&made);
+        let listening = on_signal(move |reason| end(&to_discard, reason)).context("cannot wait for Ctrl-C")?;
+        let folder = make()?;
+        let staged = overwrites.then(|| folder.path().join(STAGED));
+        let files = staged.clone().unwrap_or_else(|| folder.path().to_owned());
+        *slot = Some(Made { folder: folder.clone(), staged });
+        drop(slot);
+        let start_up = Self { folder, files, made, listening };
+        match start_up.make_files_folder(overwrites) {
+            Ok(()) => Ok(start_up),
+            Err(error) => Err(start_up.failed(error)),
+        }
+    }
+
+    fn make_files_folder(&self, is_staged: bool) -> Result<()> {
+        let path = &self.files;
+        if is_staged && path.exists() {
+            // Of a process that was killed.
+            fs::remove_dir_all(path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+        fs::create_dir_all(path).with_context(|| format!("cannot create {}", path.display()))
+    }
+
+    /// The folder of the run.
+    pub(crate) fn folder(&self) -> &RunFolder {
+        &self.folder
+    }
+
+    /// The folder for files that are written before the run [takes over](Self::take_over).
+    pub(crate) fn files(&self) -> &Path {
+        &self.files
+    }
+
+    /// Removes the run that this one overwrites, if any, and gives the first files their place.
+    ///
+    /// # Errors
+    /// A file that cannot be removed or moved.
+    pub(crate) fn take_over(&self) -> Result<()> {
+        let mut made = lock(&self.made);
+        let Some(Made { folder, staged }) = &mut *made else { return Ok(()) };
+        let Some(from) = staged.as_deref() else { return Ok(()) };
+        RunFolder::overwrite(folder.path())?;
+        move_files(from, folder.path()).with_context(|| format!("cannot move {}", from.display()))?;
+        *staged = None;
+        Ok(())
+    }
+
+    /// Keeps the folder, which it returns: from here on, the trainer listens for signals.
+    pub(crate) fn has_begun(self) -> RunFolder {
+        drop(self.listening);
+        // Waits for a signal that has come before, which ends the process.
+        lock(&self.made).take();
+        self.folder
+    }
+
+    /// Removes what was made, and returns the error of a run that cannot begin.
+    pub(crate) fn failed(self, error: anyhow::Error) -> anyhow::Error {
+        match lock(&self.made).take().map(Made::discard) {
+            Some(Err(left)) => error.context(format!("{left:#}")),
+            _ => error,
+        }
+    }
+}
+
+impl Made {
+    fn discard(self) -> Result<()> {
+        if let Some(staged) = self.staged.filter(|staged| staged.exists()) {
+            fs::remove_dir_all(&staged).with_context(|| format!("cannot remove {}", staged.display()))?;
+        }
+        Ok(self.folder.discard()?)
+    }
+}
+
+/// Ends the process after a signal.
+fn end(made: &Mutex<Option<Made>>, reason: StopReason) {
+    // Locked until the process has ended, so that the run does not begin meanwhile.
+    let mut made = lock(made);
+    if let Some(Err(error)) = made.take().map(Made::discard) {
+        eprintln!("error: {error:#}");
+    }
+    // The main thread may be waiting for an environment that does not start.
+    #[allow(clippy::disallowed_methods)]
+    std::process::exit(reason.signal_status().unwrap_or(1).into())
+}
+
+fn move_files(from: &Path, to: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        fs::rename(entry.path(), to.join(entry.file_name()))?;
+    }
+    fs::remove_dir(from)
+}
+
+fn lock(made: &Mutex<Option<Made>>) -> MutexGuard<'_, Option<Made>> {
+    made.lock().unwrap_or_else(PoisonError::into_inner)
+}

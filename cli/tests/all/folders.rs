@@ -1,0 +1,201 @@
+//! What `pronk train` makes of the folder of a run: when it begins, goes on, is overwritten, or cannot begin.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::{config, pronk};
+
+/// Trains for so many env-steps.
+fn train(folder: &Path, args: &[&str], env_steps: u64) -> (i32, String, String) {
+    let limit = format!("stop.env_steps={env_steps}");
+    let short = ["--quiet", "--set", "stop.episode_return_mean=none", "--set", &limit];
+    pronk(folder, &[&["train"][..], args, &short].concat())
+}
+
+/// All files below a folder, with their contents.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.insert(path.clone(), fs::read(path).unwrap());
+        }
+    }
+    found
+}
+
+/// A config of an environment in other processes.
+fn gymnasium(folder: &Path) {
+    let (status, config, errors) = pronk(folder, &["config", "gymnasium:CartPole-v1"]);
+    assert_eq!(status, 0, "{errors}");
+    fs::write(folder.join("gymnasium.toml"), config).unwrap();
+}
+
+const NO_PYTHON: [&str; 3] = ["gymnasium.toml", "--set", "env_options.python=no-such-interpreter"];
+
+#[test]
+fn a_run_is_overwritten_whole_and_only_once_the_new_one_can_begin() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let run = folder.join("run");
+    let acrobot = config("acrobot.toml");
+    let seeded = |seed| [&*acrobot, "--out", "run", "--seed", seed];
+    let (status, _, errors) = train(folder, &seeded("1"), 5000);
+    assert_eq!(status, 0, "{errors}");
+    // Files that a longer or an earlier run leaves.
+    let old = ["videos/evaluation-000000000001.png", "policy.onnx", "timeline.json", "events.out.tfevents.1.old.2.3"];
+    fs::create_dir(run.join("videos")).unwrap();
+    for file in old.into_iter().chain(["notes.md"]) {
+        fs::write(run.join(file), "old").unwrap();
+    }
+
+    let before = files(&run);
+    gymnasium(folder);
+    let timeline = ["--out", "run", "--overwrite", "--set", "log.timeline=true"];
+    let (status, _, errors) = train(folder, &[&NO_PYTHON[..], &timeline].concat(), 5000);
+    assert!(status == 1 && errors.contains("no-such-interpreter"), "{errors}");
+    assert_eq!(files(&run), before, "a run that cannot begin changes nothing");
+    let (status, _, errors) = train(folder, &seeded("2"), 5000);
+    assert!(status == 2 && errors.contains("holds a run already"), "{errors}");
+    assert_eq!(files(&run), before);
+
+    let (status, _, errors) = train(folder, &[&seeded("2")[..], &["--overwrite"]].concat(), 5000);
+    assert_eq!(status, 0, "{errors}");
+    let after = files(&run);
+    for file in old {
+        assert!(!after.contains_key(&run.join(file)), "{file}");
+    }
+    assert_eq!(after[&run.join("notes.md")], b"old");
+    let weights = |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "safetensors");
+    assert!(before.keys().filter(weights).all(|path| !after.contains_key(path)), "no weights of the old run are left");
+    assert!(after.keys().any(|path| path.ends_with("log.txt")) && !run.join(".starting").exists());
+    let info: Value = serde_json::from_slice(&after[&run.join("run.json")]).unwrap();
+    assert_eq!((info["seed"].as_u64(), info["starts"].as_array().unwrap().len()), (Some(2), 1), "{info}");
+}
+
+#[test]
+fn a_resumed_run_goes_on_in_its_own_folder_or_an_empty_one_and_not_in_that_of_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let acrobot = config("acrobot.toml");
+    for (name, seed) in [("run", "1"), ("other", "2")] {
+        let (status, _, errors) = train(folder, &[&acrobot, "--out", name, "--seed", seed], 5000);
+        assert_eq!(status, 0, "{errors}");
+    }
+    let before = files(&folder.join("other"));
+    let (status, _, errors) = train(folder, &["--resume", "run", "--out", "other"], 10_000);
+    assert!(status == 2 && errors.contains("other holds a run already"), "{errors}");
+    assert_eq!(files(&folder.join("other")), before);
+
+    // A second name of the same file: its contents change only if the file is written in place.
+    fs::hard_link(folder.join("run/config.toml"), folder.join("before.toml")).unwrap();
+    let settings = fs::read(folder.join("run/config.toml")).unwrap();
+    for out in ["./run/", "copy"] {
+        let (status, _, errors) = train(folder, &["--resume", "run", "--out", out], 10_000);
+        assert_eq!(status, 0, "{out}: {errors}");
+    }
+    assert_eq!(fs::read(folder.join("before.toml")).unwrap(), settings);
+    assert_ne!(fs::read(folder.join("run/config.toml")).unwrap(), settings);
+    let lines = |run: &str| fs::read_to_string(folder.join(run).join("results.jsonl")).unwrap().lines().count();
+    assert!(lines("run") > 1 && folder.join("copy/manifest.json").exists());
+    let info: Value = serde_json::from_slice(&fs::read(folder.join("run/run.json")).unwrap()).unwrap();
+    let starts = info["starts"].as_array().unwrap();
+    let from = |start: &Value| start["from_env_steps"].as_u64();
+    assert!(starts.len() == 2 && from(&starts[0]).is_none() && from(&starts[1]) >= Some(5000), "{info}");
+}
+
+#[test]
+fn of_a_run_that_was_killed_after_it_went_on_the_newest_checkpoint_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let run = folder.join("run");
+    let acrobot = config("acrobot.toml");
+    let exported = || {
+        let (status, _, errors) = pronk(folder, &["export", "run", "--format", "safetensors", "--out", "policy"]);
+        assert_eq!(status, 0, "{errors}");
+        fs::read(folder.join("policy")).unwrap()
+    };
+    let (status, _, errors) = train(folder, &[&acrobot, "--out", "run"], 5000);
+    assert_eq!(status, 0, "{errors}");
+    let (first_end, first) = (fs::read(run.join("manifest.json")).unwrap(), exported());
+    let first_files = files(&run);
+    let (status, _, errors) = train(folder, &["--resume", "run"], 10_000);
+    assert_eq!(status, 0, "{errors}");
+    let second = exported();
+    assert_ne!(first, second);
+
+    // As if it had been killed between its last checkpoint and its end.
+    for (path, contents) in first_files.iter().filter(|(path, _)| path.parent() == Some(&run)) {
+        if path.extension().is_some_and(|extension| extension == "safetensors") {
+            fs::write(path, contents).unwrap();
+        }
+    }
+    fs::write(run.join("manifest.json"), first_end).unwrap();
+    assert_eq!(exported(), first, "the policy that it ended with");
+    let info = fs::read(run.join("run.json")).unwrap();
+    let mut info: Value = serde_json::from_slice(&info).unwrap();
+    info["outcome"] = Value::Null;
+    fs::write(run.join("run.json"), info.to_string()).unwrap();
+    assert_eq!(exported(), second);
+}
+
+#[test]
+fn what_cannot_begin_leaves_no_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    gymnasium(folder);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = format!("log.prometheus={}", taken.local_addr().unwrap());
+    let cartpole = config("cartpole.toml");
+    let no_python = |out: &'static str| [&NO_PYTHON[..], &["--out", out]].concat();
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&[&cartpole, "--set", &taken], 1, "the port is taken"),
+        (&[&cartpole, "--set", "log.prometheus=nonsense"], 2, "127.0.0.1:9464"),
+        (&no_python("named"), 1, "no-such-interpreter"),
+        (&[&no_python("named")[..], &["--overwrite"]].concat(), 1, "no-such-interpreter"),
+    ];
+    for (args, expected, text) in cases {
+        let (status, _, errors) = train(folder, args, 5000);
+        assert!(status == *expected && errors.contains(text), "{args:?}: {status} {errors}");
+    }
+    let left: Vec<_> = files(folder).into_keys().collect();
+    assert_eq!(left, [folder.join("gymnasium.toml")]);
+    assert!(!folder.join("runs").exists() && !folder.join("named").exists());
+}
+
+#[test]
+fn a_signal_before_the_run_begins_ends_it_without_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    gymnasium(folder);
+    // Another process writes the program: one that is open for writing, also in a child of a test beside this
+    // one, cannot be executed.
+    let script = "printf '#!/bin/sh\\necho > started\\nexec sleep 600\\n' > hangs && chmod +x hangs";
+    assert!(Command::new("sh").args(["-c", script]).current_dir(folder).status().unwrap().success());
+    let hangs = format!("env_options.python={}", folder.join("hangs").display());
+    for (signal, expected, out) in [(Signal::INT, 130, None), (Signal::TERM, 143, Some("named"))] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pronk"));
+        command.args(["train", "gymnasium.toml", "--set", &hangs]).current_dir(folder);
+        command.args(out.iter().flat_map(|out| ["--out", *out])).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(50);
+        while !folder.join("started").exists() {
+            assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "it does not start");
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(expected));
+        fs::remove_file(folder.join("started")).unwrap();
+        assert!(!folder.join("named").exists());
+    }
+    assert_eq!(fs::read_dir(folder.join("runs")).unwrap().count(), 0);
+}
