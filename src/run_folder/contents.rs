@@ -83,6 +83,7 @@ pub(super) fn remove(folder: &Path) -> Result<(), (PathBuf, io::Error)> {
         remove_files(&folder.join(life), is_record)?;
         remove_if_empty(&folder.join(life))?;
     }
+    // `PROGRESS` stays: a trainer that is built has it open, and writes its own over it.
     let checkpoints = folder.join(CHECKPOINTS);
     for checkpoints in [checkpoints.join(BEST), checkpoints] {
         remove_files(&checkpoints, is_checkpoint_file)?;
