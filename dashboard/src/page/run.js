@@ -4,7 +4,7 @@
    timeBars, stepTable, verdict, troubleList, settingsTable */
 import { differences, follow, run as askRun, runs as askRuns, videoPath } from "./data.js";
 import { ago, choice, comparisonPath, copyable, dateOf, differencesTable, missingFrom } from "./widgets.js";
-import { missingList, optionsOf, panel, problem, runLink, setting, stateBadge, traits } from "./widgets.js";
+import { lastPart, missingList, optionsOf, panel, problem, runLink, setting, stateBadge, traits } from "./widgets.js";
 import { controls, lineOf, paint, xAxis } from "./curves.js";
 
 const LIVE = "live";
@@ -351,20 +351,23 @@ function differencePanel(id) {
 
 function madeRows(info) {
   if (!info) return [nothing("The folder has no run.json.")];
+  // Of a run that was never resumed, its only start repeats the rest.
+  const { starts, ...rest } = info;
+  const numbered = Array.isArray(starts) && starts.length > 1 ? starts.map((start, i) => [i + 1, start]) : [];
   const flat = (value, path) =>
     value && typeof value === "object" && !Array.isArray(value)
       ? Object.entries(value).flatMap(([key, inner]) => flat(inner, [...path, key]))
       : [[path.join(" "), value]];
   const words = (name, value) =>
-    name === "began"
+    lastPart(name, " ") === "began"
       ? (dateOf(value)?.toLocaleString() ?? setting(value))
       : Array.isArray(value)
-        ? value.join(" ")
+        ? value.map(setting).join(" ")
         : setting(value);
   return [
     table(
       "settings",
-      flat(info, [])
+      flat({ ...rest, start: Object.fromEntries(numbered) }, [])
         .filter(([, value]) => value != null)
         .map(([name, value]) =>
           el("tr", {}, el("th", { scope: "row" }, name.replaceAll("_", " ")), el("td", {}, words(name, value))),
