@@ -31,8 +31,11 @@ const BEST: &str = "best";
 /// Other logs of a run, besides TensorBoard's.
 const RECORDS: [&str; 3] = [TABLE, REPORT, "timers.json"];
 
-/// Other files that `pronk train` and `pronk export` write.
-const OTHERS: [&str; 5] = [RUN_INFO, "timeline.json", "log.txt", "policy.onnx", "policy.safetensors"];
+/// Other files that `pronk train` writes.
+const OTHERS: [&str; 3] = [RUN_INFO, "timeline.json", "log.txt"];
+
+/// The only policy as `pronk export` writes it, without the name's end.
+const EXPORTS: [&str; 2] = ["policy", "best-policy"];
 
 /// What names of videos begin and end with.
 const VIDEO: (&str, &str) = ("evaluation-", ".png");
@@ -69,6 +72,11 @@ fn is_tail(name: &str) -> bool {
     log.is_some_and(|log| is_record(log) || log == "events")
 }
 
+fn is_export(name: &str) -> bool {
+    let of = name.strip_suffix(".onnx").or(name.strip_suffix(".safetensors"));
+    of.is_some_and(|of| EXPORTS.contains(&of))
+}
+
 /// Whether it is a log.
 pub(super) fn is_record(name: &str) -> bool {
     name == RESULTS || RECORDS.contains(&name) || name.starts_with(EVENTS)
@@ -77,7 +85,7 @@ pub(super) fn is_record(name: &str) -> bool {
 /// Removes what runs have written into `folder`, and nothing else, with folders that are empty then.
 pub(super) fn remove(folder: &Path) -> Result<(), (PathBuf, io::Error)> {
     // A file that is being written has another name.
-    let is_other = |name: &str| OTHERS.contains(&name.strip_suffix(".new").unwrap_or(name));
+    let is_other = |name: &str| OTHERS.contains(&name.strip_suffix(".new").unwrap_or(name)) || is_export(name);
     let names = names(folder)?;
     for life in names.iter().filter(|name| is_life(name)) {
         remove_files(&folder.join(life), is_record)?;

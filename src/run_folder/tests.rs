@@ -107,6 +107,7 @@ fn a_run_that_is_overwritten_leaves_only_what_is_not_its_own() {
         "policy-0af3.safetensors",
         "optimizer-0af3.safetensors",
         "policy.onnx",
+        "best-policy.safetensors",
         "life-1/results.jsonl",
         "checkpoints/manifest.json",
         "checkpoints/manifest-000003.json",
