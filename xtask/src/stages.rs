@@ -66,8 +66,9 @@ impl Stage {
     }
 }
 
-/// The programs, as the stage `test` builds them.
-const BINS: &str = "build --workspace --bins --features env-process,hosts-zenoh";
+/// Builds the programs as the stage `test` does: `build --bins` would compile many crates again, with the
+/// features that tests ask for turned off.
+const BINS: &str = "test --no-run --quiet --workspace --lib --bins --tests --features env-process,hosts-zenoh";
 
 /// In this order: cheap ones first, so that a slip shows at once.
 pub(crate) const STAGES: &[Stage] = &[
