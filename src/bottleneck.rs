@@ -62,7 +62,7 @@ pub enum Limit {
     Network,
     /// The learner.
     Learner,
-    /// The machine's processors.
+    /// The machine's processors: this run keeps them busy, or other programs do.
     Processors,
     /// The only thread, in a run without others.
     OneThread,
@@ -101,6 +101,10 @@ struct Stage {
 }
 
 impl Processors {
+    fn are_busy(self) -> bool {
+        ALL_BUSY * self.room() <= 1.0
+    }
+
     /// The factor by which the run could grow until all are busy.
     fn room(self) -> f64 {
         self.available as f64 / self.busy.max(f64::MIN_POSITIVE)
@@ -145,12 +149,16 @@ impl Bottleneck {
         stages.extend(inference.map(|waits| Stage { limit: Limit::Inference, busy: 1.0 - waits }));
         stages.extend(loading.map(|waits| Stage { limit: Limit::Loading, busy: 1.0 - waits }));
         let found = Self { blocked: Some(blocked), ..found }.of_stages(&stages, num_rollout_workers);
+        // Without a stage between them, a full queue excludes a starved learner, unless a thread that may go
+        // on does not get a processor.
+        let lacks_processor = idle.is_none() && loading.is_none() && starved + blocked >= 1.0 + WAITS;
         let awaiting = spent.share(is_worker, &["awaiting"]).unwrap_or(0.0);
         // Both sides wait, although neither data nor turns are short: each waits for the other in a fixed
         // order.
         let is_order = found.limit != Limit::Processors && starved >= WAITS && awaiting >= WAITS;
         if !is_order {
-            return Some(found);
+            let limit = if lacks_processor { Limit::Processors } else { found.limit };
+            return Some(Self { limit, advice: found.advice.filter(|_| limit == found.limit), ..found });
         }
         let slowest_worker = spent.slowest_worker();
         Some(Self { limit: Limit::AdmissionOrder, slowest_worker, advice: None, ..found })
@@ -160,7 +168,7 @@ impl Bottleneck {
         let busiest = |of: &dyn Fn(&Stage) -> bool| {
             stages.iter().filter(|stage| of(stage)).max_by(|a, b| a.busy.total_cmp(&b.busy))
         };
-        let all_busy = self.processors.is_some_and(|used| ALL_BUSY * used.room() <= 1.0);
+        let all_busy = self.processors.is_some_and(Processors::are_busy);
         let waits = self.starved.max(self.blocked.unwrap_or(0.0)) >= WAITS;
         let limit = match busiest(&|_| true) {
             _ if all_busy => Limit::Processors,
@@ -250,10 +258,16 @@ impl fmt::Display for Bottleneck {
             }
             Limit::Loading => write!(f, "learner starved {starved}, workers blocked {blocked}: loading is the limit"),
             Limit::Learner => write!(f, "workers blocked {blocked}: the learner is the limit"),
-            Limit::Processors => {
-                let (busy, of) = self.processors.map_or((0.0, 0), |used| (used.busy, used.available));
-                write!(f, "{busy:.1} of {of} processors busy: the machine is the limit")
-            }
+            Limit::Processors => match self.processors.filter(|used| used.are_busy()) {
+                Some(Processors { busy, available }) => {
+                    write!(f, "{busy:.1} of {available} processors busy: the machine is the limit")
+                }
+                None => write!(
+                    f,
+                    "learner starved {starved} while workers blocked {blocked}: both wait for processors, which other \
+                     programs or a quota take: the machine is the limit"
+                ),
+            },
             Limit::OneThread => write!(f, "one thread does everything, for {starved} of its time it makes data"),
             Limit::AdmissionOrder => {
                 write!(

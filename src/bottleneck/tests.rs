@@ -50,6 +50,21 @@ fn processors_end_what_more_workers_would_bring() {
 }
 
 #[test]
+fn two_sides_that_wait_at_once_lack_processors() {
+    let found = find(&run(6.3, &[8.0]), 1, 0.6);
+    assert_eq!((found.limit, found.advice), (Limit::Processors, None));
+    let sentence = "learner starved 63 % while workers blocked 80 %: both wait for processors, which other programs or \
+                    a quota take: the machine is the limit";
+    assert_eq!(found.to_string(), sentence);
+    // Up to this they may have waited in turn.
+    assert_eq!(find(&run(4.0, &[6.5]), 1, 0.6).limit, Limit::Learner);
+    // A stage between them explains it.
+    let mut threads = run(6.3, &[8.0]);
+    threads.push(time("loader-0", &[("loading", 9.5), ("waiting_for_data", 0.5)]));
+    assert_eq!(find(&threads, 1, 0.6).limit, Limit::Loading);
+}
+
+#[test]
 fn no_advice_promises_more_than_the_machine_has_left() {
     // One thread that spends half its time waiting for environment processes: both processors are nearly
     // busy.
