@@ -54,7 +54,7 @@ enum Made {
 pub enum RunFolderError {
     /// The folder belongs to another run.
     #[error(
-        "{} holds a run already ({found}); name another folder, resume that run, or say that it is to be overwritten",
+        "{} holds a run already ({found}); name another folder, resume that run, or overwrite it",
         path.display()
     )]
     Taken {

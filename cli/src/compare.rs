@@ -61,14 +61,18 @@ impl Compare {
     fn summaries(&self) -> Result<Vec<Summary>> {
         let (mut summaries, mut errors, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
         for folder in &self.runs {
-            let summary = RunDir::find(folder).map_err(unusable).and_then(|run| {
-                // `runs/*` names the newest run twice: its link `latest` too.
-                let is_new = seen.insert(run.path.canonicalize().unwrap_or_else(|_| run.path.clone()));
-                is_new.then(|| Summary::of(&run, self.target)).transpose()
+            let runs = RunDir::find_all(folder).unwrap_or_else(|error| {
+                errors.push(unusable(error));
+                Vec::new()
             });
-            match summary {
-                Ok(summary) => summaries.extend(summary),
-                Err(error) => errors.push(error),
+            for run in runs {
+                // `runs/*` names the newest run twice: its link `latest` too.
+                if seen.insert(run.path.clone()) {
+                    match Summary::of(&run, self.target) {
+                        Ok(summary) => summaries.push(summary),
+                        Err(error) => errors.push(error),
+                    }
+                }
             }
         }
         let last = if summaries.is_empty() { errors.pop() } else { None };
@@ -133,7 +137,9 @@ fn print_differences(groups: &[Group<'_>]) {
     let Some((first, others)) = groups.split_first() else { return };
     for other in others {
         let (first, other) = (first.first(), other.first());
-        let mut rows = table(&["setting", &first.run.display().to_string(), &other.run.display().to_string()]);
+        let mut rows = table(&[]);
+        // Folders as they are, for use in another command.
+        rows.set_header(["SETTING".to_owned(), first.run.display().to_string(), other.run.display().to_string()]);
         for (key, [ours, theirs]) in group::differences(&first.settings, &other.settings) {
             rows.add_row([key, ours.to_string(), theirs.to_string()]);
         }

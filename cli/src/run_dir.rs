@@ -52,14 +52,28 @@ impl RunDir {
     /// The folder holds no run.
     pub(crate) fn find(path: &Path) -> Result<Self> {
         let path = RunFolder::newest(path);
-        let holds = |name: &str| path.join(name).exists();
         ensure!(
-            ["results.jsonl", CONFIG, MANIFEST, CHECKPOINTS].into_iter().any(holds),
+            holds_run(&path),
             "{} holds no run: name the folder that `pronk train` has printed, or one with runs in it",
             path.display()
         );
         let resolved = path.canonicalize().with_context(|| format!("cannot resolve {}", path.display()))?;
         Ok(Self { path: from_here(resolved) })
+    }
+
+    /// The run in the folder `path`, or all runs in the folders below it, such as those of a sweep.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn find_all(path: &Path) -> Result<Vec<Self>> {
+        if holds_run(path) {
+            return Ok(vec![Self::find(path)?]);
+        }
+        let below = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut below: Vec<_> = below.filter(|path| holds_run(path) && !path.is_symlink()).collect();
+        below.sort();
+        // Without any, the error says so.
+        if below.is_empty() { Ok(vec![Self::find(path)?]) } else { below.iter().map(|path| Self::find(path)).collect() }
     }
 
     /// The settings of the run.
@@ -78,6 +92,11 @@ impl RunDir {
             RunState::Running | RunState::Killed => [saved, ended],
             _ => [ended, saved],
         };
+        ensure!(
+            first.join(MANIFEST).exists() || second.join(MANIFEST).exists(),
+            "{} has no policy yet: its run saves the first one after `checkpoint.every` or at its end",
+            self.path.display()
+        );
         Ok(match Checkpoint::load_all(&first) {
             Err(CheckpointError::Io { .. }) if second.join(MANIFEST).exists() => Checkpoint::load_all(&second)?,
             loaded => loaded?,
@@ -118,6 +137,10 @@ impl RunDir {
         }
         Ok(())
     }
+}
+
+fn holds_run(folder: &Path) -> bool {
+    ["results.jsonl", CONFIG, MANIFEST, CHECKPOINTS].into_iter().any(|name| folder.join(name).exists())
 }
 
 /// The path as it is from the working directory, if it is below that.

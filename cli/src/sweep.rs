@@ -97,7 +97,7 @@ impl Sweep {
         }
         if let Some(status) = signal {
             let (sweep, folder) = (self.sweep.display(), folder.path.display());
-            note(self.json, format_args!("it has not ended: `pronk sweep {sweep} --out {folder}` goes on"));
+            note(self.json, format_args!("not finished; continue with `pronk sweep {sweep} --out {folder}`"));
             return Ok(status.into());
         }
         let has_failed = runs.all.iter().any(|run| matches!(run.state, State::Failed(_)));

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 use std::{io, thread};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::ValueHint;
 use pronk::metrics::write_whole;
 use pronk::prelude::*;
 use pronk::{
-    FailedRun, Prometheus, PrometheusError, Resume, Run, RunFolder, RunFolderError, RunInfo, Timeline, Timers,
-    TrainError, Whole,
+    FailedRun, Prometheus, PrometheusError, Resume, Run, RunFolder, RunFolderError, RunInfo, RunState, StopReason,
+    Timeline, Timers, TrainError, Whole, machine,
 };
 use pronk_dashboard::Dashboard;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -73,6 +73,9 @@ impl Train {
             end_with_stdin()?;
         }
         let resumed = self.resume.as_deref().map(RunDir::find).transpose().map_err(unusable)?;
+        if let Some(folder) = resumed.as_ref().map(|run| &run.path).or(self.out.as_ref().filter(|_| self.overwrite)) {
+            ensure_ended(folder).map_err(unusable)?;
+        }
         let file = self.settings(resumed.as_ref())?;
         let envs_per_worker = file.config.workers.num_envs_per_worker;
         let env = Environment::named(&file.env, &file.env_options, envs_per_worker).map_err(unusable)?;
@@ -186,7 +189,15 @@ impl Train {
         };
         let (env_steps, secs) = (run.steps.sampled.env, run.time.as_secs_f64());
         say!("{mean} after {env_steps} env-steps in {secs:.1} s");
-        say!("{}", out.path().display());
+        let out = out.path().display();
+        match run.reason {
+            Some(StopReason::Interrupted | StopReason::Terminated) => {
+                say!("interrupted; resume it with `pronk train --resume {out}`");
+            }
+            _ if run.exit_status() != 0 => say!("the target return was not reached"),
+            _ => {}
+        }
+        say!("{out}");
     }
 }
 
@@ -217,6 +228,20 @@ fn bind_prometheus(address: &str) -> Result<Prometheus> {
         PrometheusError::Refused { .. } => unusable(error),
         error => error.into(),
     })
+}
+
+/// Refuses the folder of a run that a process of this machine still trains. Of another machine it cannot be
+/// known, and schedulers do move runs.
+fn ensure_ended(folder: &Path) -> Result<()> {
+    let info = RunInfo::read(folder).unwrap_or_default();
+    let is_here = info["machine"]["host"] == machine()["host"];
+    ensure!(
+        !(is_here && RunState::of(folder) == RunState::Running),
+        "process {} still trains the run in {}: end it first, or name another folder",
+        info["process"],
+        folder.display()
+    );
+    Ok(())
 }
 
 /// Whether both paths lead to one folder.

@@ -108,7 +108,7 @@ fn in_words(reason: &str) -> String {
 /// The error that there is no such setting.
 pub(super) fn unknown(source: &Source, key: &[String], nearest: Option<String>) -> FileError {
     let hint = nearest.map_or_else(
-        || "`pronk config ENV` prints a file with all that are usual".to_owned(),
+        || "`pronk config ENV` prints a file with the usual keys".to_owned(),
         |nearest| format!("did you mean `{nearest}`?"),
     );
     FileError::Setting { place: source.clone(), reason: format!("unknown key `{}`: {hint}", key.join(".")) }

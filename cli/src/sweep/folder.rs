@@ -79,7 +79,8 @@ fn ensure_same(file: &Path, text: &str, what: &str) -> Result<()> {
     let values = |text: &str| text.parse::<toml::Table>().ok();
     if kept != text && values(&kept) != values(text) {
         return Err(unusable(anyhow!(
-            "{} holds a sweep of another {what}: name a new folder, or use the {what} that is kept there, {}",
+            "{} holds a sweep of another {what}: name a new folder, or the {what} that it was made from, of which {} \
+             is a copy",
             file.parent().unwrap_or(file).display(),
             file.display()
         )));

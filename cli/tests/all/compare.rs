@@ -27,3 +27,18 @@ fn a_folder_that_cannot_be_compared_is_skipped_with_a_warning() {
     assert_eq!((status, &*text), (1, ""), "{errors}");
     assert!(errors.contains("warning: skipped: runs/empty") && errors.contains("error: "), "{errors}");
 }
+
+#[test]
+fn a_folder_of_runs_stands_for_all_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("config.toml"), CONFIG).unwrap();
+    for seed in ["1", "2", "3"] {
+        let (status, _, errors) = pronk(folder, &["train", "config.toml", "--quiet", "--seed", seed]);
+        assert_eq!(status, 0, "{errors}");
+    }
+    let (status, line, errors) = pronk(folder, &["compare", "runs", "runs/latest", "--json"]);
+    assert_eq!((status, &*errors), (0, ""));
+    let seeds: Vec<_> = json(&line)["runs"].as_array().unwrap().iter().map(|run| run["seed"].clone()).collect();
+    assert_eq!(seeds, [1, 2, 3], "each of them once, in the order of their names");
+}

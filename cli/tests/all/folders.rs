@@ -202,3 +202,35 @@ fn a_signal_before_the_run_begins_ends_it_without_a_trace() {
     }
     assert_eq!(fs::read_dir(folder.join("runs")).unwrap().count(), 0);
 }
+
+#[test]
+fn the_folder_of_a_run_that_is_being_trained_is_not_given_to_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let cartpole = config("cartpole.toml");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pronk"));
+    command.args(["train", &cartpole, "--out", "live", "--set", "stop.episode_return_mean=none", "--quiet"]);
+    command.args(["--set", "stop.env_steps=none"]).current_dir(folder).stdout(Stdio::piped());
+    let live = command.spawn().unwrap();
+    let pid = Pid::from_child(&live);
+    let until = Instant::now() + Duration::from_secs(60);
+    while !folder.join("live/run.json").exists() {
+        assert!(Instant::now() < until, "the run does not begin");
+        std::thread::yield_now();
+    }
+    let overwrite = pronk(folder, &["train", &cartpole, "--out", "live", "--overwrite"]);
+    let resume = pronk(folder, &["train", "--resume", "live"]);
+    let evaluate = pronk(folder, &["evaluate", "live"]);
+    kill_process(pid, Signal::TERM).unwrap();
+    let output = live.wait_with_output().unwrap();
+    for (status, _, errors) in [overwrite, resume] {
+        assert_eq!(status, 2, "{errors}");
+        assert!(errors.contains(&format!("process {} still trains the run in live", pid.as_raw_nonzero())), "{errors}");
+    }
+    // The first checkpoint comes after a minute.
+    assert!(evaluate.0 == 1 && evaluate.2.contains("live has no policy yet"), "{}", evaluate.2);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(143), "{text}");
+    assert!(text.contains("interrupted; resume it with `pronk train --resume live`"), "{text}");
+    assert_eq!(pronk(folder, &["evaluate", "live", "--episodes", "1"]).0, 0);
+}

@@ -15,7 +15,7 @@ use bar::Bar;
 /// three largest states of the iteration.
 ///
 /// On a terminal, [`stderr`](Console::stderr) and [`stdout`](Console::stdout) redraw one line, with a bar if
-/// the result has `progress` and a spinner if not, above `bottleneck.sentence`. `finish` leaves the last
+/// the result has `progress` and there are 100 columns, above `bottleneck.sentence`. `finish` leaves the last
 /// result as a plain line. In files, pipes, CI jobs and dumb terminals, each result is a plain line in
 /// columns. Missing figures are `-`; the time left assumes a constant rate. If the terminal or the reader of
 /// a pipe is gone, `report` returns that error.

@@ -22,8 +22,12 @@ pub(super) struct Bar {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Looks {
     has_progress: bool,
+    has_room: bool,
     has_sentence: bool,
 }
+
+/// Columns of a terminal on which the bar leaves room for the return and the lag.
+const WIDE: u16 = 100;
 
 /// Positions of the bar.
 const LENGTH: u64 = 1000;
@@ -40,7 +44,8 @@ impl Bar {
     pub(super) fn show(&mut self, result: &ResultDict) -> io::Result<()> {
         let progress = result.number("progress");
         let sentence = sentence_of(result);
-        let looks = Looks { has_progress: progress.is_some(), has_sentence: !sentence.is_empty() };
+        let has_room = self.term.width() >= WIDE;
+        let looks = Looks { has_progress: progress.is_some(), has_room, has_sentence: !sentence.is_empty() };
         if self.looks != Some(looks) {
             self.bar.set_style(looks.style());
             self.looks = Some(looks);
@@ -68,14 +73,16 @@ impl Bar {
 
 impl Looks {
     fn style(self) -> ProgressStyle {
-        let template = match (self.has_progress, self.has_sentence) {
-            (true, false) => "{bar:12} {wide_msg}",
-            (true, true) => "{bar:12} {wide_msg}\n{prefix}",
-            (false, false) => "{spinner} {wide_msg}",
-            (false, true) => "{spinner} {wide_msg}\n{prefix}",
+        let begin = match (self.has_progress, self.has_room) {
+            (true, true) => "{bar:12} ",
+            // The line has the share in percent, too.
+            (true, false) => "",
+            (false, _) => "{spinner} ",
         };
-        // All four are well formed, as tests check; else indicatif's default would do.
-        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        let end = if self.has_sentence { "\n{prefix}" } else { "" };
+        // All of them are well formed, as tests check; else indicatif's default would do.
+        let style = ProgressStyle::with_template(&format!("{begin}{{wide_msg}}{end}"))
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
         style.progress_chars("#>-").tick_chars("|/-\\ ")
     }
 }
