@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-/// Print the completions of a shell
+/// Print shell completions
 #[derive(clap::Args)]
 #[command(after_help = "\
 Bash:  pronk completions bash > ~/.local/share/bash-completion/completions/pronk

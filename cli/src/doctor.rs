@@ -8,7 +8,7 @@ use clap::ValueHint;
 use pronk::machine;
 use serde_json::Value;
 
-/// Say what is there, what is missing, and how to install it
+/// Check what is installed, and say how to install the rest
 #[derive(clap::Args)]
 pub(crate) struct Doctor {
     /// The interpreter to ask for Python packages

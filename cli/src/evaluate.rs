@@ -17,7 +17,7 @@ use crate::environment::Environment;
 use crate::run_dir::RunDir;
 use crate::run_file::RunFile;
 use crate::table::{count, number, table};
-use crate::unusable;
+use crate::{at_least_one, unusable};
 
 /// The default seed, above those that `pronk train` and TOML take. The evaluations of a run play the episodes
 /// of the run's seed; the best policy was chosen by them, so on them it looks better than it is.
@@ -33,10 +33,9 @@ pub(crate) struct Evaluate {
     #[arg(long)]
     best: bool,
     /// Episodes to play
-    #[arg(long, value_name = "N", default_value = "100")]
+    #[arg(long, value_name = "N", default_value = "100", value_parser = at_least_one)]
     episodes: NonZeroUsize,
-    /// Seed of the episodes [default: one that no run has, so that no evaluation of a run, by which the best
-    /// policy was chosen, played them]
+    /// Seed of the episodes [default: one that the evaluations of no run use]
     #[arg(long)]
     seed: Option<u64>,
     /// Sample actions from the policy's distribution, as in training, instead of taking the most likely one

@@ -72,8 +72,11 @@ impl Export {
             None => None,
         };
         found.ok_or_else(|| {
-            let names = names.join(", ");
-            unusable(anyhow!("name a policy of {} with --policy: it has {names}", run.path.display()))
+            let (run, names) = (run.path.display(), names.join(", "));
+            unusable(match &self.policy {
+                Some(name) => anyhow!("{run} has no policy `{name}`; it has {names}"),
+                None => anyhow!("name a policy of {run} with --policy: it has {names}"),
+            })
         })
     }
 }

@@ -29,6 +29,7 @@ mod watch;
 
 use std::fmt;
 use std::io::{ErrorKind, Write as _};
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -73,6 +74,11 @@ struct Unusable(anyhow::Error);
 /// The error of settings or arguments that cannot be used: exit status 2.
 fn unusable(error: impl Into<anyhow::Error>) -> anyhow::Error {
     Unusable(error.into()).into()
+}
+
+/// Reads an argument that counts something there must be one of.
+fn at_least_one(text: &str) -> Result<NonZeroUsize, &'static str> {
+    text.parse().map_err(|_| "a whole number is expected, 1 or more")
 }
 
 /// Whether something could not be printed.

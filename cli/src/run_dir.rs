@@ -108,7 +108,7 @@ impl RunDir {
         let best = self.path.join(CHECKPOINTS).join("best");
         ensure!(
             best.exists(),
-            "{} has no best policy: the run has made no evaluation, for which `evaluation.every` asks",
+            "{} has no best policy: no evaluation has ended, or `evaluation.every` is not set",
             self.path.display()
         );
         Ok(Checkpoint::load_all(best)?)

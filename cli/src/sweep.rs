@@ -28,7 +28,7 @@ use self::plan::Plan;
 use self::processes::{Event, Processes};
 use self::run::State;
 use self::runs::Runs;
-use crate::unusable;
+use crate::{at_least_one, unusable};
 
 /// Train with many settings, each in a process of its own, and compare them
 #[derive(clap::Args)]
@@ -48,7 +48,7 @@ pub(crate) struct Sweep {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
     /// Runs at the same time [default: one per processor]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
     jobs: Option<NonZeroUsize>,
     /// Go on also with runs that another host has begun, such as a container with another name: only once
     /// none of their processes is left there
@@ -151,7 +151,8 @@ impl Running<'_> {
                     self.signal = Some(status);
                     self.processes.terminate();
                     let n = self.processes.len();
-                    self.note(format_args!("ending {n} runs, which save themselves; a second signal does not wait"));
+                    let runs = if n == 1 { "run" } else { "runs" };
+                    self.note(format_args!("waiting for {n} {runs} to save; a second signal does not wait"));
                 }
             }
         }

@@ -14,6 +14,7 @@ use pronk::{
     Timeline, Timers, TrainError, Whole, machine,
 };
 use pronk_dashboard::Dashboard;
+use serde_json::Value;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -38,7 +39,7 @@ pub(crate) struct Train {
     /// The config file; `pronk config ENV` prints one
     #[arg(required_unless_present = "resume", value_hint = ValueHint::FilePath)]
     config: Option<PathBuf>,
-    /// Change a setting of the file, such as learner.lr=0.001 or algorithm=ppo
+    /// Change a setting of the file, such as learner.lr=0.001 or algorithm=ppo; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<Entry>,
     /// Seed of all random numbers
@@ -50,13 +51,13 @@ pub(crate) struct Train {
     /// Overwrite the run in --out
     #[arg(long, requires = "out", conflicts_with = "resume")]
     overwrite: bool,
-    /// Go on with the run in this folder, from its newest checkpoint
+    /// Resume the run in this folder from its newest checkpoint
     #[arg(long, value_name = "RUN", value_hint = ValueHint::DirPath)]
     resume: Option<PathBuf>,
     /// Serve a live page of the run at this address, such as 127.0.0.1:8080; port 0 is any free one
     #[arg(long, value_name = "ADDRESS")]
     dashboard: Option<String>,
-    /// Print one line of JSON at the end, and nothing else
+    /// Print one line of JSON at the end, with the folder as `run`, and nothing else
     #[arg(long)]
     json: bool,
     /// Print nothing while it trains
@@ -95,7 +96,7 @@ impl Train {
         let unsaved = (run.whole != Whole::Nothing).then(|| run.save(&out)).and_then(Result::err);
         let failure = failure.map(anyhow::Error::from).or(unsaved.map(anyhow::Error::from));
         info.end(&run, failure.as_deref().map(|cause| cause as _))?;
-        self.print(&run, &out);
+        self.print(&run, &out)?;
         match failure {
             Some(cause) => Err(cause),
             None => Ok(run.exit_status().into()),
@@ -178,10 +179,12 @@ impl Train {
         }
     }
 
-    fn print(&self, run: &Run, out: &RunFolder) {
+    fn print(&self, run: &Run, out: &RunFolder) -> Result<()> {
         if self.json {
-            say!("{}", run.summary());
-            return;
+            let mut line: Value = serde_json::from_str(&run.summary().to_string())?;
+            line["run"] = out.path().display().to_string().into();
+            say!("{line}");
+            return Ok(());
         }
         let mean = match run.result.episode_return_mean {
             Some(mean) => format!("mean return {mean:.2} over {} episodes", run.result.episodes_covered),
@@ -198,6 +201,7 @@ impl Train {
             _ => {}
         }
         say!("{out}");
+        Ok(())
     }
 }
 

@@ -23,7 +23,7 @@ fn figures_are_of_episodes_that_the_run_has_not_evaluated_and_outlive_a_failed_v
     // The evaluations of a run play the episodes of its seed, and most runs have the seed 0.
     assert!(["0", "3"].iter().all(|seed| played(&["--seed", seed]) != default), "{default:?}");
     let (_, help, _) = pronk(folder, &["evaluate", "--help"]);
-    assert!(help.contains("[default: one that no run has"), "{help}");
+    assert!(help.contains("[default: one that the evaluations of no run use"), "{help}");
 
     let (status, _, errors) = pronk(folder, &["evaluate", "run", "--episodes", "0"]);
     assert!(status == 2 && errors.contains("--episodes"), "{errors}");

@@ -41,6 +41,7 @@ fn a_first_session_trains_evaluates_compares_and_repeats() {
     assert_eq!(status, 0, "{errors}");
     let run = json(&line);
     assert!(run["reached"] == true && run["ledger_closed"] == true, "{run}");
+    assert!(folder.join(run["run"].as_str().unwrap()).join("results.jsonl").exists(), "{run}");
     assert_eq!(errors, "", "--json prints one line and nothing else");
 
     let (status, line, errors) = pronk(folder, &["evaluate", "runs/latest", "--episodes", "20", "--json"]);
@@ -286,6 +287,8 @@ fn bad_input_is_refused_with_status_2_and_says_what_to_do() {
         (&["config", "CartPol"], "did you mean `CartPole-v1`?"),
         (&["completions", "tcsh"], "possible values"),
         (&["dance"], "unrecognized subcommand"),
+        (&["evaluate", "empty", "--episodes", "0"], "a whole number is expected, 1 or more"),
+        (&["sweep", "sweep.toml", "--jobs", "none"], "a whole number is expected, 1 or more"),
     ];
     for (args, expected) in cases {
         let (status, text, errors) = pronk(folder, args);
