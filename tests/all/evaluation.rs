@@ -183,29 +183,31 @@ fn scripted(config: &TrainerConfig, script: &Script, folder: &Path) -> TrainerBu
 #[test]
 fn the_best_is_the_first_with_the_highest_mean_return() {
     let folder = tempfile::tempdir().unwrap();
-    let script = Script::new(&[-3.0, 1.0, 0.5, 2.5, 2.5, 2.0]);
+    let script = Script::new(&[-3.0, 1.0, 0.5, 2.5, 2.5, 2.5, 2.0]);
     let config = evaluated(small(0), 1);
     let mut trainer = scripted(&config, &script, folder.path()).build().unwrap();
-    let mut versions = Vec::new();
     let mut bests = Vec::new();
+    // A result may have several evaluations, and has the figures of the newest.
     for result in trainer.by_ref() {
         let dict = result.unwrap().dict;
         if count(&dict, "episodes_this_iter") > 0 {
-            versions.push(count(&dict, "weights_version"));
-            bests.push(number(&dict, "best.episode_reward_mean").unwrap());
+            bests.push((number(&dict, "best.episode_reward_mean").unwrap(), count(&dict, "best.weights_version")));
         }
-        if versions.len() == 6 {
-            assert_eq!(count(&dict, "best.weights_version"), versions[3], "the earliest of equals");
+        if count(&dict, "made") >= 7 {
             break;
         }
     }
-    assert_eq!(bests, [-3.0, 1.0, 1.0, 2.5, 2.5, 2.5]);
+    bests.dedup();
+    let (returns, versions): (Vec<_>, Vec<_>) = bests.into_iter().unzip();
+    let are_bests = returns.iter().all(|best| [-3.0, 1.0, 2.5].contains(best)) && returns.ends_with(&[2.5]);
+    // Strictly, so the earliest of equals.
+    assert!(are_bests && returns.is_sorted_by(|one, next| one < next), "{returns:?}");
     assert!(versions.is_sorted_by(|one, next| one < next), "{versions:?}");
     let run = trainer.finish().unwrap();
     let saved = Checkpoint::load(folder.path().join("best")).unwrap();
     for best in [&run.best[DEFAULT_POLICY], &saved] {
         let score = best.score.unwrap();
-        assert_eq!((score.return_mean, score.version), (2.5, versions[3]));
+        assert_eq!((score.return_mean, Some(&score.version)), (2.5, versions.last()));
     }
 }
 
