@@ -29,9 +29,13 @@ fn one_of_several_policies_is_named() {
     let train = ["train", &game, "--out", "run", "--quiet", "--set", "multi_agent.policies=separate"];
     let (status, _, errors) = pronk(folder, &[&train[..], &["--set", "stop.env_steps=2000"]].concat());
     assert_eq!(status, 0, "{errors}");
-    for args in [&["export", "run"][..], &["export", "run", "--policy", "y"]] {
+    let cases = [
+        (&["export", "run"][..], "name a policy of run with --policy: it has `o`, `x`"),
+        (&["export", "run", "--policy", "y"], "run has no policy `y`; it has `o`, `x`"),
+    ];
+    for (args, expected) in cases {
         let (status, _, errors) = pronk(folder, args);
-        assert!(status == 2 && errors.contains("--policy: it has `o`, `x`"), "{errors}");
+        assert!(status == 2 && errors.contains(expected), "{errors}");
     }
     for name in ["o", "x"] {
         let (status, text, errors) = pronk(folder, &["export", "run", "--policy", name]);

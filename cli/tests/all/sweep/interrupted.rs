@@ -93,7 +93,7 @@ fn signals_let_runs_save_themselves_and_the_sweep_goes_on_later() {
         kill(signal, &[vec![child.id().to_string()], all.collect()].concat());
         assert_eq!(child.wait().unwrap().code(), Some(status));
         let errors = fs::read_to_string(folder.join("errors.txt")).unwrap();
-        assert!(errors.contains("`pronk sweep sweep.toml --out out` goes on"), "{errors}");
+        assert!(errors.contains("continue with `pronk sweep sweep.toml --out out`"), "{errors}");
         let states = of_trials(&out, "run.json");
         assert!(states.values().all(|info| !info.contains("\"outcome\": null")), "all have saved: {states:?}");
         assert!(ended(&out).len() < 4, "it was interrupted");
