@@ -5,7 +5,7 @@
 //! cargo bench -p pronk-dashboard --bench open            # a million results, 6.6 GB in the temporary folder
 //! cargo bench -p pronk-dashboard --bench open -- 100000  # or so many
 //! ```
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Read as _, Write as _};
