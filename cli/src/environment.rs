@@ -173,11 +173,18 @@ fn several(factory: impl MultiAgentFactory + 'static) -> Environment {
 }
 
 fn nearest(name: &str) -> Option<String> {
-    let likeness = |known: &str| strsim::jaro_winkler(&name.to_lowercase(), &known.to_lowercase());
-    let families = FAMILIES.iter().map(|(family, what, _)| format!("{family}:{what}"));
-    let known = NATIVE.iter().map(|native| native.name.to_owned()).chain(families);
-    let (best, known) = known.map(|known| (likeness(&known), known)).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    // `gym:CartPole-v1` is meant to be of a family, however much the rest is like a native one.
+    let (family, rest) = name.split_once(':').unwrap_or((name, ""));
+    let families = FAMILIES.iter().map(|(known, what, _)| {
+        (likeness(family, known), format!("{known}:{}", if rest.is_empty() { *what } else { rest }))
+    });
+    let native = NATIVE.iter().filter(|_| rest.is_empty()).map(|it| (likeness(name, it.name), it.name.to_owned()));
+    let (best, known) = native.chain(families).max_by(|a, b| a.0.total_cmp(&b.0))?;
     (best > 0.75).then_some(known)
+}
+
+fn likeness(one: &str, other: &str) -> f64 {
+    strsim::jaro_winkler(&one.to_lowercase(), &other.to_lowercase())
 }
 
 impl EnvFactory for SingleAgent {

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueHint;
 use comfy_table::Table;
 use pronk::rollout::{Evaluation, ReturnStat};
@@ -52,6 +52,9 @@ pub(crate) struct Evaluate {
 impl Evaluate {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let run = RunDir::find(&self.run).map_err(unusable)?;
+        if let Some(path) = self.video.as_ref().filter(|path| path.extension().is_none_or(|end| end != "png")) {
+            return Err(unusable(anyhow!("--video writes an animated PNG: let {} end in .png", path.display())));
+        }
         let file = run.settings()?;
         let (played, video) = self.play(&run, &file)?;
         if self.json {

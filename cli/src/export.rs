@@ -1,7 +1,6 @@
 //! `pronk export`.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow};
 use clap::{ValueEnum, ValueHint};
 use pronk::Checkpoint;
+use pronk::metrics::write_whole;
 use pronk::policy::{ObsNormalizer, ParamLayout, Params};
 
 use crate::run_dir::RunDir;
@@ -57,7 +57,7 @@ impl Export {
             let (best, name) = (if self.best { "best-" } else { "" }, self.policy.as_deref().unwrap_or("policy"));
             run.path.join(format!("{best}{name}.{end}"))
         });
-        fs::write(&out, bytes).with_context(|| format!("cannot write {}", out.display()))?;
+        write_whole(&out, &bytes).with_context(|| format!("cannot write {}", out.display()))?;
         say!("{}", out.display());
         Ok(ExitCode::SUCCESS)
     }

@@ -89,9 +89,9 @@ static UNPRINTED: AtomicBool = AtomicBool::new(false);
 fn print(text: fmt::Arguments<'_>) {
     if let Err(error) = std::io::stdout().lock().write_fmt(text)
         && error.kind() != ErrorKind::BrokenPipe
+        && !UNPRINTED.swap(true, Ordering::Relaxed)
     {
         eprintln!("error: cannot write to the standard output: {error}");
-        UNPRINTED.store(true, Ordering::Relaxed);
     }
 }
 

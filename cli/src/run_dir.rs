@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use pronk::policy::Policy;
 use pronk::{ByPolicy, Checkpoint, CheckpointError, PolicyId, RunFolder, RunState};
 use serde::Deserialize;
@@ -126,13 +126,18 @@ impl RunDir {
 
     /// Calls `each` with every result, as [`Figures`] or whatever is read of it. A last line that is being
     /// written is left out.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a line before the last one is no result.
     pub(crate) fn results<T: DeserializeOwned>(&self, mut each: impl FnMut(T)) -> Result<()> {
         let path = self.path.join("results.jsonl");
-        let file = File::open(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        for line in BufReader::new(file).lines() {
-            let line = line.with_context(|| format!("cannot read {}", path.display()))?;
-            if let Ok(figures) = serde_json::from_str(&line) {
-                each(figures);
+        let unread = || format!("cannot read {}", path.display());
+        let mut lines = BufReader::new(File::open(&path).with_context(unread)?).lines().enumerate().peekable();
+        while let Some((at, line)) = lines.next() {
+            match serde_json::from_str(&line.with_context(unread)?) {
+                Ok(figures) => each(figures),
+                Err(_) if lines.peek().is_none() => {}
+                Err(error) => bail!("{}:{} is no result: {error}", path.display(), at + 1),
             }
         }
         Ok(())

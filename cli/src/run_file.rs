@@ -19,7 +19,7 @@ pub(crate) use self::document::json;
 pub(crate) use self::entry::{Entry, Source};
 pub(crate) use self::error::FileError;
 use self::keys::{ALGORITHMS, Keys};
-pub(crate) use self::tables::{EnvOptions, Log, MultiAgent, Policies, Stop};
+pub(crate) use self::tables::{EnvOptions, Log, MultiAgent, Policies, Stop, env_steps};
 
 /// Every setting of a run, checked.
 #[derive(Clone, Debug, PartialEq)]

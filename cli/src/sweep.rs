@@ -26,7 +26,7 @@ use self::file::SweepFile;
 use self::folder::SweepFolder;
 use self::plan::Plan;
 use self::processes::{Event, Processes};
-use self::run::State;
+use self::run::{Run, State};
 use self::runs::Runs;
 use crate::{at_least_one, unusable};
 
@@ -185,7 +185,11 @@ impl Running<'_> {
         }
         if it.state != State::Waiting {
             let line = table::line(self.plan, it);
-            self.note(format_args!("{line}"));
+            let has_ended = |run: &&Run| matches!(run.state, State::Ended | State::Failed(_));
+            let (n_ended, n_runs) = (self.runs.all.iter().filter(has_ended).count(), self.runs.all.len());
+            // With rungs, one that has ended may go on.
+            let progress = if self.plan.rungs[0].is_none() { format!("{n_ended}/{n_runs} ") } else { String::new() };
+            self.note(format_args!("{progress}{line}"));
         }
         Ok(())
     }

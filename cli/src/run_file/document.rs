@@ -13,6 +13,9 @@ use super::keys::{Found, Keys};
 pub(super) fn entries(path: &Path, text: &str, keys: &Keys) -> Result<Vec<Entry>, FileError> {
     let no_toml = |error| FileError::no_toml(path, text, &error);
     let values: toml::Table = text.parse().map_err(no_toml)?;
+    if ["config", "parameters"].iter().all(|key| values.contains_key(*key)) {
+        return Err(FileError::whole(path, "this is a sweep file: run it by `pronk sweep`".to_owned()));
+    }
     let places = DeTable::parse(text).map_err(no_toml)?;
     let mut reader = Reader { path, text, keys, entries: Vec::new() };
     reader.table(&values, places.get_ref(), &mut Vec::new())?;

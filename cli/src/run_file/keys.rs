@@ -11,6 +11,22 @@ pub(super) const ALGORITHMS: [&str; 3] = ["impala", "appo", "ppo"];
 /// Tables whose keys may also stand at the top of a file, as in RLlib.
 const GROUPS: [&str; 4] = ["workers", "learner", "supervision", "results"];
 
+/// What Stable-Baselines3 and others call settings.
+pub(super) const ELSEWHERE: [(&str, &str); 12] = [
+    ("batch_size", "learner.sgd_minibatch_size"),
+    ("clip_range", "algorithm.ppo.clip_param"),
+    ("ent_coef", "algorithm.ppo.entropy_coeff"),
+    ("gae_lambda", "algorithm.ppo.lambda"),
+    ("learning_rate", "learner.lr"),
+    ("max_grad_norm", "learner.grad_clip"),
+    ("n_envs", "workers.num_envs_per_worker"),
+    ("n_epochs", "learner.num_sgd_iter"),
+    ("n_steps", "workers.rollout_fragment_length"),
+    ("num_workers", "workers.num_rollout_workers"),
+    ("total_timesteps", "stop.env_steps"),
+    ("vf_coef", "algorithm.ppo.vf_loss_coeff"),
+];
+
 /// The settings that there are, as a tree of their defaults.
 pub(crate) struct Keys(Value);
 
@@ -95,8 +111,13 @@ impl Keys {
         GROUPS.into_iter().find(|group| self.0[group].get(key).is_some())
     }
 
-    /// The setting whose last key, or whole path, is spelled most like this one.
+    /// The setting that other libraries call so, or whose last key, or whole path, is spelled most like this
+    /// one.
     fn nearest(&self, path: &[String]) -> Option<String> {
+        let elsewhere = |key: &String| ELSEWHERE.into_iter().find(|(name, _)| name == key);
+        if let Some((_, setting)) = path.last().and_then(elsewhere) {
+            return Some(setting.to_owned());
+        }
         let mut all = Vec::new();
         collect(&self.0, &mut Vec::new(), &mut all);
         let (given, last) = (path.join("."), path.last()?);

@@ -65,7 +65,8 @@ pub(crate) enum Policies {
 pub(crate) struct Stop {
     /// Mean return to reach.
     pub(crate) episode_return_mean: Option<f64>,
-    /// Env-steps to sample.
+    /// Env-steps to sample, such as `8_000_000` or "8M".
+    #[serde(deserialize_with = "limit")]
     pub(crate) env_steps: Option<u64>,
     /// Wall-clock time, such as "30 min".
     #[serde(deserialize_with = "time")]
@@ -115,6 +116,12 @@ fn as_time(every: Every) -> Option<Duration> {
     }
 }
 
+fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    #[derive(Deserialize)]
+    struct Limit(#[serde(deserialize_with = "env_steps")] u64);
+    Ok(Option::<Limit>::deserialize(deserializer)?.map(|Limit(steps)| steps))
+}
+
 fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Every>, D::Error> {
     let every = Option::<Every>::deserialize(deserializer)?;
     match every {
@@ -123,4 +130,24 @@ fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Every>, D::
         ))),
         every => Ok(every),
     }
+}
+
+/// A number of env-steps, such as `20000` or `"20k"`.
+pub(crate) fn env_steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a number of env-steps, such as 20000 or \"20k\"")]
+    enum EnvSteps {
+        Number(u64),
+        Text(String),
+    }
+    let steps = match EnvSteps::deserialize(deserializer)? {
+        EnvSteps::Number(number) => Some(number),
+        EnvSteps::Text(text) => match format!("{} env-steps", text.trim_end_matches("env-steps").trim()).parse() {
+            Ok(Every::EnvSteps(steps)) => Some(steps),
+            _ => None,
+        },
+    };
+    steps
+        .filter(|&steps| steps > 0)
+        .ok_or_else(|| de::Error::custom("needs a number of env-steps, such as 20000 or \"20k\""))
 }

@@ -55,6 +55,23 @@ fn none_stands_for_no_value_where_no_text_is_expected() {
 }
 
 #[test]
+fn a_number_of_env_steps_may_be_in_words() {
+    for (given, steps) in [("8_000_000", 8_000_000), ("\"8M\"", 8_000_000), ("\"20k env-steps\"", 20_000)] {
+        assert_eq!(parse(&format!("env = \"x\"\nstop.env_steps = {given}"), &[]).unwrap().stop.env_steps, Some(steps));
+    }
+    assert_eq!(parse("env = \"x\"", &["stop.env_steps=8M"]).unwrap().stop.env_steps, Some(8_000_000));
+}
+
+#[test]
+fn names_of_other_libraries_stand_for_settings() {
+    let keys = keys::Keys::new();
+    for (name, setting) in keys::ELSEWHERE {
+        let path: Vec<String> = setting.split('.').map(str::to_owned).collect();
+        assert_eq!(keys.find(&path), keys::Found::Setting(path), "{name}");
+    }
+}
+
+#[test]
 fn a_learning_rate_counts_or_is_refused() {
     let file = parse(FILE, &["lr_schedule=none"]).unwrap();
     assert_eq!((file.config.learner.lr, file.config.learner.lr_schedule), (0.002, None));
@@ -93,6 +110,10 @@ fn what_is_wrong_is_named_with_its_place() {
             &["run.toml:3:1:", "`workers.num_envs_per_worker`"],
         ),
         ("envv = \"CartPole-v1\"", &[], &["run.toml:1:1:", "did you mean `env`?"]),
+        ("learning_rate = 1", &[], &["run.toml:1:1:", "did you mean `learner.lr`?"]),
+        ("env = \"x\"\n[stop]\nenv_steps = \"many\"", &[], &["run.toml:3:1:", "such as 20000 or \"20k\""]),
+        ("env = \"x\"\nstop.env_steps = 0", &[], &["run.toml:2:6:", "a number of env-steps"]),
+        ("config = \"x.toml\"\n[parameters]\nlr = [1, 2]", &[], &["run.toml:", "`pronk sweep`"]),
         ("[lerner]\nlr = 1", &[], &["run.toml:1:2:", "unknown key `lerner`"]),
         (
             "env = \"x\"\n[learner]\nlr = \"fast\"",

@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use pronk::Every;
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::parameter::{Parameter, parameters};
-use crate::run_file::{FileError, Source};
+use crate::run_file::{FileError, Source, env_steps};
 
 /// A sweep file.
 #[derive(Clone, Debug)]
@@ -88,8 +87,13 @@ impl SweepFile {
     /// The first key that is unknown or missing, or cannot be as it is, with its place.
     pub(super) fn parse(path: &Path, text: String) -> Result<Self, FileError> {
         let no_toml = |error| FileError::no_toml(path, &text, &error);
-        let written: Written = toml::from_str(&text).map_err(no_toml)?;
         let places = DeTable::parse(&text).map_err(no_toml)?;
+        if ["env", "config"].map(|key| places.get_ref().contains_key(key)) == [true, false] {
+            let reason = "this is the config file of one run: train it by `pronk train`, or name it as `config` in a \
+                          sweep file";
+            return Err(FileError::Whole { path: path.to_owned(), reason: reason.to_owned() });
+        }
+        let written: Written = toml::from_str(&text).map_err(no_toml)?;
         let found = places.get_ref().iter().find(|(key, _)| key.get_ref() == "parameters");
         let parameters = match found.map(|(_, place)| place.get_ref()) {
             Some(DeValue::Table(places)) => parameters(path, &text, written.parameters.get_ref(), places)?,
@@ -198,24 +202,4 @@ impl SweepFile {
 
 fn episode_return_mean() -> Spanned<String> {
     Spanned::new(0..0, "episode_return_mean".to_owned())
-}
-
-/// A number of env-steps, such as `20000` or `"20k"`.
-fn env_steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "expected a number of env-steps, such as 20000 or \"20k\"")]
-    enum EnvSteps {
-        Number(u64),
-        Text(String),
-    }
-    let steps = match EnvSteps::deserialize(deserializer)? {
-        EnvSteps::Number(number) => Some(number),
-        EnvSteps::Text(text) => match format!("{} env-steps", text.trim_end_matches("env-steps").trim()).parse() {
-            Ok(Every::EnvSteps(steps)) => Some(steps),
-            _ => None,
-        },
-    };
-    steps
-        .filter(|&steps| steps > 0)
-        .ok_or_else(|| de::Error::custom("needs a number of env-steps, such as 20000 or \"20k\""))
 }

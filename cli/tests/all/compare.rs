@@ -23,6 +23,15 @@ fn a_folder_that_cannot_be_compared_is_skipped_with_a_warning() {
     assert!(lines.len() == 2 && lines.iter().all(|line| line.starts_with("warning: skipped: ")), "{errors}");
     assert!(lines[0].contains("runs/empty holds no run") && lines[1].contains("runs/mine/config.toml"), "{errors}");
 
+    // The last line may be in the middle of being written; another one that is no result is damage.
+    let results = fs::read_to_string(folder.join("runs/latest/results.jsonl")).unwrap();
+    fs::write(folder.join("runs/latest/results.jsonl"), format!("{results}{{\"num_env")).unwrap();
+    let (status, _, errors) = pronk(folder, &["compare", "runs/latest"]);
+    assert_eq!((status, &*errors), (0, ""));
+    fs::write(folder.join("runs/latest/results.jsonl"), format!("dust\n{results}")).unwrap();
+    let (status, _, errors) = pronk(folder, &["compare", "runs/latest"]);
+    assert!(status == 1 && errors.contains("results.jsonl:1 is no result: "), "{errors}");
+
     let (status, text, errors) = pronk(folder, &["compare", "runs/empty", "runs/mine"]);
     assert_eq!((status, &*text), (1, ""), "{errors}");
     assert!(errors.contains("warning: skipped: runs/empty") && errors.contains("error: "), "{errors}");

@@ -27,6 +27,9 @@ fn figures_are_of_episodes_that_the_run_has_not_evaluated_and_outlive_a_failed_v
 
     let (status, _, errors) = pronk(folder, &["evaluate", "run", "--episodes", "0"]);
     assert!(status == 2 && errors.contains("--episodes"), "{errors}");
+    let no_png = ["evaluate", "run", "--episodes", "1", "--video", "videos/episode.mp4"];
+    let (status, text, errors) = pronk(folder, &no_png);
+    assert!(status == 2 && text.is_empty() && errors.contains("let videos/episode.mp4 end in .png"), "{errors}");
     let unwritable = ["evaluate", "run", "--episodes", "1", "--video", "config.toml/episode.png"];
     let (status, text, errors) = pronk(folder, &unwritable);
     assert!(text.contains(" over 1 episode of "), "{text}");

@@ -267,6 +267,7 @@ fn bad_input_is_refused_with_status_2_and_says_what_to_do() {
     let (_, pettingzoo, _) = pronk(folder, &["config", "pettingzoo:mpe2.simple_spread_v3"]);
     fs::write(folder.join("pettingzoo.toml"), pettingzoo).unwrap();
     fs::create_dir(folder.join("empty")).unwrap();
+    let sweep = config("sweeps/cartpole.toml");
     let cases: &[(&[&str], &str)] = &[
         (&["train"], "<CONFIG>"),
         (&["train", "bad.toml"], "bad.toml:3:1: unknown key `learner.lrr`: did you mean `learner.lr`?"),
@@ -285,6 +286,10 @@ fn bad_input_is_refused_with_status_2_and_says_what_to_do() {
         (&["compare", "empty"], "holds no run"),
         (&["export", "empty"], "holds no run"),
         (&["config", "CartPol"], "did you mean `CartPole-v1`?"),
+        (&["config", "gym:CartPole-v1"], "did you mean `gymnasium:CartPole-v1`?"),
+        (&["config", "gymnasium"], "did you mean `gymnasium:ID`?"),
+        (&["sweep", "env.toml"], "the config file of one run: train it by `pronk train`"),
+        (&["train", &sweep], "this is a sweep file: run it by `pronk sweep`"),
         (&["completions", "tcsh"], "possible values"),
         (&["dance"], "unrecognized subcommand"),
         (&["evaluate", "empty", "--episodes", "0"], "a whole number is expected, 1 or more"),
@@ -350,6 +355,8 @@ fn a_target_that_is_missed_is_status_1() {
     let args = ["train", &config("acrobot.toml"), "--set", "stop.env_steps=2000", "--json"];
     let (status, line, _) = pronk(folder.path(), &args);
     assert_eq!((status, json(&line)["reached"].as_bool()), (1, Some(false)));
+    let (status, text, _) = pronk(folder.path(), &[&args[..4], &["--quiet"]].concat());
+    assert!(status == 1 && text.contains("\nthe target return was not reached\n"), "{text}");
 }
 
 #[test]
@@ -359,9 +366,10 @@ fn a_reader_that_is_gone_is_no_failure_and_a_full_disk_is_one() {
     drop(child.stdout.take());
     assert!(child.wait().unwrap().success());
     if let Ok(full) = fs::OpenOptions::new().write(true).open("/dev/full") {
-        let output = program().args(["config", "CartPole-v1"]).stdout(full).output().unwrap();
+        let output = program().arg("doctor").stdout(full).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
-        assert!(String::from_utf8(output.stderr).unwrap().contains("cannot write"));
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(errors.matches("cannot write").count(), 1, "once, however many lines there are: {errors}");
     }
 }
 

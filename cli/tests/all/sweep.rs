@@ -123,10 +123,11 @@ fn a_grid_runs_each_combination_with_each_seed_and_nothing_again() {
 
 #[test]
 fn without_out_a_sweep_has_a_folder_of_its_own_and_shows_each_run() {
-    let folder = folder("[parameters]\nlearner.lr = [0.01]");
-    let (status, table, errors) = pronk(folder.path(), &["sweep", "sweep.toml"]);
+    let folder = folder("[parameters]\nlearner.lr = [0.01, 0.02]");
+    let (status, table, errors) = pronk(folder.path(), &["sweep", "sweep.toml", "--jobs", "1"]);
     assert_eq!(status, 0, "{errors}");
-    let line = errors.lines().find(|line| line.starts_with("trial-0001-s0 (learner.lr=0.01): ")).unwrap();
+    let line = errors.lines().find(|line| line.starts_with("1/2 trial-0001-s0 (learner.lr=0.01): ")).unwrap();
+    assert!(errors.contains("\n2/2 trial-0002-s0 (learner.lr=0.02): "), "{errors}");
     assert!(line.contains("episode_return_mean") && line.contains("env-steps in"), "{line}");
     assert!(table.contains("sweeps/2"), "{table}");
     assert!(folder.path().join("sweeps/latest/trial-0001-s0/report.html").exists());
