@@ -183,8 +183,14 @@ pub fn machine() -> Value {
         "processor": field("/proc/cpuinfo", "model name"),
         "processors": std::thread::available_parallelism().ok(),
         "instructions": pronk_policy::instructions(),
-        "memory": field("/proc/meminfo", "MemTotal"),
+        "memory": field("/proc/meminfo", "MemTotal").and_then(|total| in_gib(&total)),
     })
+}
+
+/// A number of kB, of 1,024 bytes each, in GiB.
+fn in_gib(total: &str) -> Option<String> {
+    let kib: f64 = total.strip_suffix(" kB")?.parse().ok()?;
+    Some(format!("{:.1} GiB", kib / f64::from(1 << 20)))
 }
 
 fn host() -> Option<String> {
