@@ -133,6 +133,12 @@ impl RunInfo {
         self.write()
     }
 
+    /// Env-steps of the newest result in the folder when the run began, or went on from there; `None` without
+    /// one.
+    pub fn from_env_steps(&self) -> Option<u64> {
+        self.info["starts"].as_array()?.last()?["from_env_steps"].as_u64()
+    }
+
     /// What `run.json` in the folder of a run says; `None` without a readable one.
     pub fn read(folder: impl AsRef<Path>) -> Option<Value> {
         serde_json::from_str(&fs::read_to_string(folder.as_ref().join(RUN_INFO)).ok()?).ok()

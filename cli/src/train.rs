@@ -89,6 +89,9 @@ impl Train {
             Err(error) => return Err(start_up.failed(error)),
         };
         let out = start_up.has_begun();
+        if resumed.is_some() && !self.quiet && !self.json {
+            eprintln!("resumed after {} env-steps", info.from_env_steps().unwrap_or(0));
+        }
         let (run, failure) = match trainer.run(file.stop.when()) {
             Ok(run) => (run, None),
             Err(FailedRun { cause, run }) => (*run, Some(cause)),

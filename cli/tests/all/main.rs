@@ -126,6 +126,11 @@ fn a_run_goes_on_from_its_checkpoint() {
     let results = fs::read_to_string(folder.join("run/results.jsonl")).unwrap();
     let iterations: Vec<u64> = results.lines().map(|line| json(line)["training_iteration"].as_u64().unwrap()).collect();
     assert_eq!(iterations, (1..=iterations.len() as u64).collect::<Vec<_>>());
+    // One that has reached its limits says from where it did not go on.
+    let (status, text, errors) = pronk(folder, &["train", "--resume", "run", "--set", "stop.env_steps=30000"]);
+    let env_steps = json(&line)["env_steps"].as_u64().unwrap();
+    assert_eq!((status, &*errors), (0, &*format!("resumed after {env_steps} env-steps\n")), "{text}");
+    assert!(text.contains(&format!(" after {env_steps} env-steps in ")), "{text}");
 }
 
 #[test]
