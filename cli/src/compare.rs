@@ -77,7 +77,7 @@ impl Compare {
         }
         let last = if summaries.is_empty() { errors.pop() } else { None };
         for error in errors {
-            eprintln!("warning: skipped: {error:#}");
+            note!("warning: skipped: {error:#}");
         }
         last.map_or(Ok(summaries), Err)
     }

@@ -2,11 +2,14 @@
 //!
 //! It stands on the public interface of the library alone.
 
-#![allow(clippy::print_stderr)] // a program prints; the library never does
-
 /// Prints a line to the standard output.
 macro_rules! say {
     ($($text:tt)*) => { $crate::print(format_args!("{}\n", format_args!($($text)*))) };
+}
+
+/// Prints a line to the standard error.
+macro_rules! note {
+    ($($text:tt)*) => { $crate::note(format_args!("{}\n", format_args!($($text)*))) };
 }
 
 mod compare;
@@ -91,8 +94,13 @@ fn print(text: fmt::Arguments<'_>) {
         && error.kind() != ErrorKind::BrokenPipe
         && !UNPRINTED.swap(true, Ordering::Relaxed)
     {
-        eprintln!("error: cannot write to the standard output: {error}");
+        note!("error: cannot write to the standard output: {error}");
     }
+}
+
+/// Prints to the standard error, unless that is gone: a terminal that was closed ends no run.
+fn note(text: fmt::Arguments<'_>) {
+    let _ = std::io::stderr().lock().write_fmt(text);
 }
 
 fn main() -> ExitCode {
@@ -114,7 +122,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // A wrong setting is wrong usage, as clap has it.
             let status = if error.is::<Unusable>() { 2 } else { 1 };
-            eprintln!("error: {error:#}");
+            note!("error: {error:#}");
             ExitCode::from(status)
         }
     }

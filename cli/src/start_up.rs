@@ -115,7 +115,7 @@ fn end(made: &Mutex<Option<Made>>, reason: StopReason) {
     // Locked until the process has ended, so that the run does not begin meanwhile.
     let mut made = lock(made);
     if let Some(Err(error)) = made.take().map(Made::discard) {
-        eprintln!("error: {error:#}");
+        note!("error: {error:#}");
     }
     // The main thread may be waiting for an environment that does not start.
     #[allow(clippy::disallowed_methods)]

@@ -13,11 +13,10 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::{ExitCode, ExitStatus};
-use std::{fmt, fs, io};
+use std::{fmt, fs};
 
 use anyhow::{Context, Result};
 use clap::ValueHint;
@@ -97,7 +96,9 @@ impl Sweep {
         }
         if let Some(status) = signal {
             let (sweep, folder) = (self.sweep.display(), folder.path.display());
-            note(self.json, format_args!("not finished; continue with `pronk sweep {sweep} --out {folder}`"));
+            if !self.json {
+                note!("not finished; continue with `pronk sweep {sweep} --out {folder}`");
+            }
             return Ok(status.into());
         }
         let has_failed = runs.all.iter().any(|run| matches!(run.state, State::Failed(_)));
@@ -194,15 +195,10 @@ impl Running<'_> {
         Ok(())
     }
 
+    /// Prints a line about what goes on.
     fn note(&self, text: fmt::Arguments<'_>) {
-        note(self.is_quiet, text);
-    }
-}
-
-/// Prints a line about what goes on.
-fn note(is_quiet: bool, text: fmt::Arguments<'_>) {
-    if !is_quiet {
-        // A terminal that is gone does not end the sweep.
-        let _ = writeln!(io::stderr(), "{text}");
+        if !self.is_quiet {
+            note!("{text}");
+        }
     }
 }

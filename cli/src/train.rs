@@ -90,7 +90,7 @@ impl Train {
         };
         let out = start_up.has_begun();
         if resumed.is_some() && !self.quiet && !self.json {
-            eprintln!("resumed after {} env-steps", info.from_env_steps().unwrap_or(0));
+            note!("resumed after {} env-steps", info.from_env_steps().unwrap_or(0));
         }
         let (run, failure) = match trainer.run(file.stop.when()) {
             Ok(run) => (run, None),
@@ -155,7 +155,7 @@ impl Train {
         let url = dashboard.url();
         // A port or a token that is not known would be of no use.
         if !self.quiet || url != format!("http://{address}/") {
-            eprintln!("live page: {url}");
+            note!("live page: {url}");
         }
         Ok(dashboard)
     }

@@ -55,7 +55,7 @@ impl Watch {
         if let Some(token) = self.token {
             watch = watch.with_token(token).map_err(refused)?;
         }
-        eprintln!("the runs are at {} (press Ctrl-C to stop)", watch.url());
+        note!("the runs are at {} (press Ctrl-C to stop)", watch.url());
         let reason = signal.recv().context("cannot wait for Ctrl-C any longer")?;
         drop((watch, listening));
         Ok(reason.signal_status().unwrap_or(1).into())

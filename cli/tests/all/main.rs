@@ -375,6 +375,9 @@ fn a_reader_that_is_gone_is_no_failure_and_a_full_disk_is_one() {
         assert_eq!(output.status.code(), Some(1));
         let errors = String::from_utf8(output.stderr).unwrap();
         assert_eq!(errors.matches("cannot write").count(), 1, "once, however many lines there are: {errors}");
+        let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let status = program().args(["train", "none.toml"]).stdout(full()).stderr(full()).status().unwrap();
+        assert_eq!(status.code(), Some(2), "an error that cannot be printed");
     }
 }
 
