@@ -4,6 +4,7 @@
 
 mod browser;
 mod exports;
+mod learning;
 mod python;
 mod readers;
 mod stages;
@@ -12,7 +13,7 @@ mod tidy;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Arg, Command, value_parser};
+use clap::{Arg, ArgAction, Command, value_parser};
 
 use stages::STAGES;
 
@@ -21,6 +22,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let matches = command_line().get_matches();
     match matches.subcommand() {
         Some(("golden", args)) => stages::golden(&root, args.get_one::<PathBuf>("dir")),
+        Some(("learning", args)) => learning::run(&root, args),
         Some(("picture", _)) => stages::picture(&root),
         Some(("crash", args)) => stages::crash(&root, args.get_one::<u64>("kills").copied()),
         Some((name, _)) if name != "ci" => stages::one(&root, name),
@@ -31,6 +33,7 @@ fn main() -> anyhow::Result<ExitCode> {
 fn command_line() -> Command {
     let dir = Arg::new("dir").value_name("DIR").value_parser(value_parser!(PathBuf));
     let kills = Arg::new("kills").value_name("KILLS").value_parser(value_parser!(u64));
+    let seeds = Arg::new("seeds").long("seeds").value_name("N").value_parser(value_parser!(u64).range(1..));
     let stages = STAGES.iter().map(|stage| Command::new(stage.name).about(stage.about));
     Command::new("cargo xtask")
         .about("Development tasks of pronk")
@@ -41,6 +44,13 @@ fn command_line() -> Command {
             Command::new("crash")
                 .about("Kill runs of every kind at random times and go on with each until it ends; `test` kills fewer")
                 .arg(kills.help("How many kills, over all kinds of runs [default: 100]")),
+        )
+        .subcommand(
+            Command::new("learning")
+                .about("Train the tasks of benches/learning.toml over many seeds, and write docs/learning.md")
+                .arg(Arg::new("tasks").value_name("TASK").num_args(0..).help("The tasks to train [default: all]"))
+                .arg(seeds.help("Seeds 1 to this one [default: as many as the task says]"))
+                .arg(Arg::new("table").long("table").action(ArgAction::SetTrue).help("Train nothing, write the table")),
         )
         .subcommand(
             Command::new("picture")

@@ -244,20 +244,20 @@ fn run(root: &Path, stage: &Stage) -> Result<(Outcome, Duration)> {
     Ok((outcome, started.elapsed()))
 }
 
-fn cargo(root: &Path, args: &str) -> Command {
+pub(crate) fn cargo(root: &Path, args: &str) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
     command.current_dir(root).args(args.split(' '));
     command
 }
 
-fn succeeds(command: &mut Command) -> Result<bool> {
+pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
     let status = command.status();
     let status = status.with_context(|| format!("cannot run {}", command.get_program().display()))?;
     Ok(status.success())
 }
 
-fn exit_code(passed: bool) -> ExitCode {
+pub(crate) fn exit_code(passed: bool) -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

@@ -1,0 +1,36 @@
+//! What the tuned settings learn: trains the tasks of `benches/learning.toml`, and writes `docs/learning.md`.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+use clap::ArgMatches;
+
+use crate::python;
+use crate::stages::{cargo, exit_code, succeeds};
+
+/// Environments, and the statistics of the table.
+const PACKAGES: [&str; 3] = ["gymnasium[mujoco]==1.4.0", "box2d==2.3.10", "scipy==1.17.1"];
+
+/// Trains what has no curve yet, with a release build of the program.
+pub(crate) fn run(root: &Path, args: &ArgMatches) -> Result<ExitCode> {
+    let python = match python::with_packages(root, &PACKAGES)? {
+        Ok(python) => python,
+        Err(why) => bail!("{} could not be installed: {why}", PACKAGES.join(", ")),
+    };
+    if !succeeds(&mut cargo(root, "build --release --package pronk-cli"))? {
+        return Ok(ExitCode::FAILURE);
+    }
+    let target = python::target(root);
+    let mut script = Command::new(python);
+    script.arg(root.join("xtask/python/learning.py")).arg("--root").arg(root);
+    script.arg("--pronk").arg(target.join("release/pronk")).arg("--folder").arg(target.join("learning"));
+    if let Some(seeds) = args.get_one::<u64>("seeds") {
+        script.arg("--seeds").arg(seeds.to_string());
+    }
+    if args.get_flag("table") {
+        script.arg("--table");
+    }
+    script.args(args.get_many::<String>("tasks").into_iter().flatten());
+    Ok(exit_code(script.status().context("cannot run learning.py")?.success()))
+}
