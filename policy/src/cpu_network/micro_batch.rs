@@ -16,6 +16,8 @@ pub(super) struct MicroBatch {
     state: Vec<f32>,
     state_len: usize,
     activations: Vec<Activations>,
+    /// The rows up to the last one with a gradient; of a recurrent network in whole steps.
+    learned: usize,
 }
 
 impl MicroBatch {
@@ -47,9 +49,12 @@ impl MicroBatch {
 
     /// Adds the gradients of its rows to a packed gradient.
     pub(super) fn backward(&mut self, towers: &[Tower], weights: &Weights, grad: &mut [f32], scratch: &mut Scratch) {
+        if self.learned == 0 {
+            return;
+        }
         let steps = Steps { columns: self.span.columns, starts: &self.starts };
         for (tower, activations) in towers.iter().zip(&self.activations) {
-            tower.backward(weights, &self.obs, steps, grad, activations, scratch);
+            tower.backward(weights, (&self.obs, self.learned), steps, grad, activations, scratch);
         }
     }
 
@@ -72,6 +77,7 @@ impl MicroBatch {
     /// Copies its rows of the outputs' gradients.
     pub(super) fn take_grads(&mut self, towers: &[Tower], grads: &OutputGrads) {
         let span = self.span;
+        self.learned = 0;
         for (tower, activations) in towers.iter().zip(&mut self.activations) {
             let (logits, values, row) = (tower.logits, tower.values, tower.head_row());
             activations.head_grad.resize(span.rows() * row, 0.0);
@@ -79,7 +85,12 @@ impl MicroBatch {
                 copy_columns((&grads.logits[first * logits..], logits), (heads, row), logits);
                 copy_columns((&grads.values[first * values..], values), (&mut heads[logits..], row), values);
             }
+            // The rows after the last step, whose values only bootstrap, would add zeros.
+            let last = activations.head_grad.chunks_exact(row).rposition(|grads| grads.iter().any(|&g| g != 0.0));
+            self.learned = self.learned.max(last.map_or(0, |last| last + 1));
         }
+        let is_recurrent = self.state_len > 0;
+        self.learned = self.learned.next_multiple_of(if is_recurrent { span.columns } else { 1 });
     }
 }
 

@@ -199,17 +199,17 @@ impl Tower {
         }
     }
 
-    /// Adds the gradients to a packed gradient, from that of the head in the activations.
+    /// Adds the gradients of the first `rows` rows to a packed gradient, from those of the head in the
+    /// activations.
     pub(super) fn backward(
         &self,
         weights: &Weights,
-        obs: &Observations,
+        (obs, rows): (&Observations, usize),
         steps: Steps<'_>,
         grad: &mut [f32],
         activations: &Activations,
         scratch: &mut Scratch,
     ) {
-        let rows = obs.rows();
         let Scratch { image, images: image_buffers, lstm: lstm_buffers, grads: [g, x_grad], dense } = scratch;
         // Swapped here, not in the scratch, so that each buffer has the same size in every batch.
         let (mut g, mut x_grad) = (g, x_grad);

@@ -181,3 +181,23 @@ fn what_is_forgotten_may_be_nan() {
         assert_eq!(run_bits(&mut CpuNetwork::new(&spec).unwrap(), &params, &batch), expected);
     }
 }
+
+#[test]
+fn rows_after_the_last_gradient_add_nothing_and_are_not_computed() {
+    for spec in specs() {
+        let (steps, columns) = (3, if spec.obs.obs_dtype() == ObsDtype::U8 { 30 } else { 150 });
+        let (params, mut batch) = (random_params(&spec, 1), Batch::random(&spec, steps, columns, 1));
+        // As in training: the values after the last step only bootstrap.
+        let last = (steps - 1) * columns;
+        batch.grads.logits[last * spec.dist_len..].fill(0.0);
+        batch.grads.values[last..].fill(0.0);
+        let (_, _, expected) = run(&mut CandleNetwork::cpu(spec.clone()).unwrap(), &params, &batch);
+        let (_, _, grad) = run(&mut CpuNetwork::new(&spec).unwrap(), &params, &batch);
+        assert_eq!(agree_by_tensor(params.layout(), &expected, &grad), Ok(()), "{:?}", spec.encoder);
+        if spec.obs.obs_dtype() == ObsDtype::F32 {
+            // A product with one of them would be NaN.
+            (last..steps * columns).for_each(|row| batch.observation_mut(&spec, row).fill(f32::NAN));
+            assert_eq!(run(&mut CpuNetwork::new(&spec).unwrap(), &params, &batch).2, grad, "{:?}", spec.encoder);
+        }
+    }
+}
