@@ -29,17 +29,30 @@ def main():
     parser.add_argument("--seeds", type=int, help="the seeds 1 to this; by default as many as the task says")
     parser.add_argument("--table", action="store_true", help="train nothing, only write the table")
     args = parser.parse_args()
-    file = tomllib.loads((args.root / "benches/learning.toml").read_text())
-    known = [task["name"] for task in file["tasks"]]
+    tasks = [whole(args.root, task) for task in read_toml(args.root / "benches/learning.toml")["tasks"]]
+    known = [task["name"] for task in tasks]
     if unknown := [name for name in args.tasks if name not in known]:
         sys.exit(f"there is no task {unknown[0]!r}; there are {', '.join(known)}")
     failed = []
-    for task in file["tasks"]:
+    for task in tasks:
         if not args.table and task["name"] in (args.tasks or known):
             failed += train(args, task)
-    write_table(args.root, file["tasks"])
+    write_table(args.root, tasks)
     if failed:
         sys.exit("\n".join(["not in the table:", *failed]))
+
+
+def read_toml(path):
+    return tomllib.loads(path.read_text())
+
+
+def whole(root, task):
+    """The task with what it leaves to its config."""
+    config = read_toml(root / "configs" / task["config"])
+    # Environments of Python have the name of their family before a colon.
+    is_python = ":" in config["env"]
+    target = config["stop"]["episode_return_mean"]
+    return {"seeds": 10, "threshold": target, "settings": [], "python": is_python} | task
 
 
 def train(args, task):
@@ -54,9 +67,9 @@ def train(args, task):
         command = [args.pronk, "train", args.root / "configs" / task["config"], "--seed", str(seed), "--json"]
         command += ["--out", folder, "--overwrite", "--set", "stop.episode_return_mean=none"]
         command += ["--set", f"stop.env_steps={task['env_steps']}"]
-        for setting in task.get("settings", []):
+        for setting in task["settings"]:
             command += ["--set", setting]
-        if task.get("python"):
+        if task["python"]:
             command += ["--set", f"env_options.python={sys.executable}"]
         run = subprocess.run(command, stdout=subprocess.PIPE, text=True)
         what = f"{task['name']}, seed {seed}"
@@ -67,17 +80,21 @@ def train(args, task):
         if not line["ledger_closed"]:
             failed.append(f"{what}: the ledger does not close: see {folder}")
             continue
-        append_curve(path, seed, folder)
+        if not append_curve(path, seed, folder):
+            failed.append(f"{what}: no result covers {EPISODES} episodes: raise its env_steps")
+            continue
         mean, steps, seconds = line["episode_return_mean"], line["env_steps"], line["seconds"]
         print(f"{what}: {mean:.1f} after {steps} env-steps in {seconds:.1f} s", flush=True)
     return failed
 
 
 def append_curve(path, seed, folder):
-    """Adds the curve of a run: of results with enough episodes, as many as a curve has points."""
+    """Adds the curve of a run: of results with enough episodes, as many as a curve has points. Whether it has any."""
     results = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
     enough = [result for result in results if result["episodes_covered"] >= EPISODES]
     every = max(1, -(-len(enough) // POINTS))
+    if not enough:
+        return False
     # Counted from the end, so that the last one is among them.
     points = enough[::-1][::every][::-1]
     is_new = not path.exists()
@@ -89,6 +106,7 @@ def append_curve(path, seed, folder):
         for point in points:
             mean = round(point["episode_return_mean"], 3)
             writer.writerow([seed, point["num_env_steps_sampled"], round(point["time_total_s"], 2), mean])
+    return True
 
 
 def curves_path(root, task):

@@ -390,6 +390,7 @@ fn completions_and_the_doctor_need_nothing() {
     }
     let (status, text, _) = pronk(folder.path(), &["doctor", "--python", "no-such-interpreter"]);
     assert!(status == 0 && text.contains("missing python") && text.contains("--python"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("  memory") && line.ends_with(" GiB")), "{text}");
 
     // An interpreter in which every package is there, as far as the doctor asks.
     let script = "printf '#!/bin/sh\\necho 4.2.0\\n' > python && chmod +x python";
