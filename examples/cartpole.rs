@@ -42,6 +42,7 @@ use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::{
     ImpalaConfig, Prometheus, RecordError, Recording, Replay, RunFolder, RunFolderError, Schedule, Timeline, Timers,
+    Vectorised,
 };
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -133,7 +134,8 @@ fn main() -> anyhow::Result<ExitCode> {
     let log = args.hosts.are_used().then(log::lines);
     tracing_subscriber::registry().with(timers.layer()).with(timeline.as_ref().map(Timeline::layer)).with(log).init();
 
-    let env = |_: &EnvContext| CartPole::new();
+    // As `|_: &EnvContext| CartPole::new()`, but all environments of a worker step together.
+    let env = Vectorised::<CartPole>::new();
     if let Some(status) = args.hosts.act(args.workers, |to| Trainer::builder(config.clone()).env(env).connect(to))? {
         return Ok(status);
     }

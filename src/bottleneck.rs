@@ -36,7 +36,8 @@ pub struct Bottleneck {
     pub limit: Limit,
     /// The learner's share of time without data, from 0 to 1; without threads, the share of sampling.
     pub starved: f64,
-    /// The workers' share of time blocked on the inqueue, awaiting their turn, or idle; `None` without
+    /// The workers' share of time blocked on the inqueue, helping the learner meanwhile, awaiting their turn,
+    /// or idle; `None` without
     /// threads.
     pub blocked: Option<f64>,
     /// If the order of admission is the limit, and one worker hardly awaits its turn while others do: that
@@ -132,7 +133,7 @@ impl Bottleneck {
             let starved = makes_data / (makes_data + learns).max(f64::MIN_POSITIVE);
             return Some(Self { starved, ..found }.of_one_thread());
         };
-        let blocked = spent.share(is_worker, &["blocked", "awaiting", "idle"])?;
+        let blocked = spent.share(is_worker, &["blocked", "helping", "awaiting", "idle"])?;
         // With a shared inference thread, `inferring` is waiting.
         let asks =
             spent.share(is_inference, &[]).map_or(0.0, |_| spent.share(is_worker, &["inferring"]).unwrap_or(0.0));

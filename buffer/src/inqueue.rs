@@ -1,12 +1,13 @@
 //! The bounded queue from rollout workers to the learner.
 
 pub use receive::PopError;
-pub(crate) use receive::receive;
+pub(crate) use receive::{receive, receive_meanwhile};
 
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, TrySendError, bounded};
 
+use crate::meanwhile::Meanwhile;
 use crate::shutdown::{Closed, ShutdownGuard, ShutdownToken, shutdown};
 
 use gate::{Draining, Filling, fill_then_drain};
@@ -84,10 +85,28 @@ impl<T> InqueueSender<T> {
     /// # Errors
     /// [`Closed`] with the item, if the receiver is gone or the run has ended.
     pub fn push(&self, item: T) -> Result<Duration, Closed<T>> {
-        match self.try_push(item) {
-            Ok(()) => Ok(Duration::ZERO),
-            Err(TryPushError::Closed(item)) => Err(Closed(item)),
-            Err(TryPushError::Full(item)) => self.push_when_there_is_room(item),
+        self.push_meanwhile(item, &mut ())
+    }
+
+    /// As [`push`](Self::push); works at `meanwhile` instead of blocking while there is work.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub fn push_meanwhile(&self, mut item: T, meanwhile: &mut dyn Meanwhile) -> Result<Duration, Closed<T>> {
+        let mut blocked_since = None;
+        loop {
+            item = match self.try_push(item) {
+                Ok(()) => return Ok(blocked_since.map_or(Duration::ZERO, |began: Instant| began.elapsed())),
+                Err(TryPushError::Closed(item)) => return Err(Closed(item)),
+                Err(TryPushError::Full(item)) => item,
+            };
+            let began = *blocked_since.get_or_insert_with(Instant::now);
+            item = match self.push_when_there_is_room(item, meanwhile.wakes()) {
+                Waited::Pushed => return Ok(began.elapsed()),
+                Waited::Closed(item) => return Err(Closed(item)),
+                Waited::Woken(item) => item,
+            };
+            meanwhile.work();
         }
     }
 
@@ -128,8 +147,7 @@ impl<T> InqueueSender<T> {
         self.capacity
     }
 
-    fn push_when_there_is_room(&self, item: T) -> Result<Duration, Closed<T>> {
-        let began = Instant::now();
+    fn push_when_there_is_room(&self, item: T, wakes: Option<&Receiver<()>>) -> Waited<T> {
         // Ends come first: room that appears because the receiver is going away is no room.
         let mut wait = Select::new_biased();
         let ends = [&self.token, &self.receiver].map(|token| (wait.recv(token.ended()), token));
@@ -137,11 +155,19 @@ impl<T> InqueueSender<T> {
             None => wait.send(&self.items),
             Some(filling) => wait.recv(&filling.places),
         };
+        let wakes = wakes.map(|wakes| (wait.recv(wakes), wakes));
         let ready = wait.select();
         if let Some((_, token)) = ends.into_iter().find(|(end, _)| *end == ready.index()) {
             // A selected operation must be completed; this one returns that the guard was dropped.
             let _ = ready.recv(token.ended());
-            return Err(Closed(item));
+            return Waited::Closed(item);
+        }
+        if let Some((_, wakes)) = wakes.filter(|(wake, _)| *wake == ready.index()) {
+            return match ready.recv(wakes) {
+                Ok(()) => Waited::Woken(item),
+                // No more work will come.
+                Err(_) => self.push_when_there_is_room(item, None),
+            };
         }
         let pushed = match &self.filling {
             None => ready.send(&self.items, item).map_err(|error| error.0),
@@ -150,8 +176,15 @@ impl<T> InqueueSender<T> {
                 Err(_) => Err(item),
             },
         };
-        pushed.map(|()| began.elapsed()).map_err(Closed)
+        pushed.map_or_else(Waited::Closed, |()| Waited::Pushed)
     }
+}
+
+/// How a wait for room ended, with the item unless it was pushed.
+enum Waited<T> {
+    Pushed,
+    Closed(T),
+    Woken(T),
 }
 
 impl<T> Clone for InqueueSender<T> {

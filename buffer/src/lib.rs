@@ -6,6 +6,7 @@
 //! [`Mailbox`] that carries reports sideways. A [`ShutdownGuard`] ends them all: closing is dropping, there
 //! are no stop flags.
 
+mod meanwhile;
 mod shutdown;
 
 mod batch;
@@ -29,6 +30,7 @@ mod admission;
 mod mailbox;
 mod notifier;
 
+pub use meanwhile::Meanwhile;
 pub use shutdown::{Closed, ShutdownGuard, ShutdownToken, shutdown};
 
 pub use batch::{

@@ -41,15 +41,30 @@ impl PolicyLag {
     /// The lag of steps with `versions`, at the learner's version.
     pub fn of(learner: u64, versions: impl IntoIterator<Item = u64>) -> Self {
         let mut lag = Self { min: u64::MAX, ..Self::default() };
+        // Most neighbours have the same version, so they are counted together.
+        let mut run = (0, 0);
         for version in versions {
-            let one = learner.saturating_sub(version);
-            lag.steps += 1;
-            lag.sum = lag.sum.saturating_add(one);
-            lag.min = lag.min.min(one);
-            lag.max = lag.max.max(one);
-            lag.counts[bucket(one)] += 1;
+            if version != run.0 {
+                lag.count(learner, run);
+                run = (version, 0);
+            }
+            run.1 += 1;
         }
+        lag.count(learner, run);
         if lag.steps == 0 { Self::default() } else { lag }
+    }
+
+    /// Counts so many steps of one version.
+    fn count(&mut self, learner: u64, (version, steps): (u64, u64)) {
+        if steps == 0 {
+            return;
+        }
+        let lag = learner.saturating_sub(version);
+        self.steps += steps;
+        self.sum = self.sum.saturating_add(lag.saturating_mul(steps));
+        self.min = self.min.min(lag);
+        self.max = self.max.max(lag);
+        self.counts[bucket(lag)] += steps;
     }
 
     /// Adds the steps of `other`.

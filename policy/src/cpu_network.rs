@@ -2,6 +2,7 @@
 
 mod conv;
 mod dense;
+mod helping;
 mod image_layout;
 mod images;
 mod lstm;
@@ -9,17 +10,20 @@ mod micro_batch;
 mod observations;
 mod packing;
 mod residual;
-mod thread_pool;
+mod share;
+mod sharing;
 mod tower;
 mod weights;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+pub use self::helping::{Helper, Helpers};
+
 use self::micro_batch::MicroBatch;
-use self::observations::Span;
 use self::packing::Packing;
-use self::thread_pool::{Job, ThreadPool};
+use self::share::{Layers, Pass, Share};
+use self::sharing::{Next, Returns};
 use self::tower::{Keep, Scratch, Tower};
 use self::weights::Weights;
 use crate::error::check_len;
@@ -62,67 +66,12 @@ pub struct CpuNetwork {
     acting_piece: MicroBatch,
     acting_scratch: Scratch,
     learning: Arc<Weights>,
-    threads: ThreadPool<Share>,
+    helpers: Helpers,
+    returns: Returns<Share>,
     shares: Vec<Share>,
     /// Shares of larger batches, kept for their allocations, the first on top.
     spare: Vec<Share>,
     kept: Option<Kept>,
-}
-
-/// The layers of a network, the same for all threads.
-#[derive(Debug)]
-struct Layers {
-    towers: Vec<Tower>,
-    packing: Packing,
-    obs_len: usize,
-    state_len: usize,
-    images: bool,
-    /// Rows of a micro-batch.
-    piece_rows: usize,
-}
-
-/// A share of a batch, the same for any number of threads: its micro-batches and the sum of their gradients.
-#[derive(Default)]
-struct Share {
-    pieces: Vec<MicroBatch>,
-    /// Micro-batches in use; the rest are from a larger batch.
-    used: usize,
-    grad: Vec<f32>,
-    scratch: Scratch,
-    /// The pending pass.
-    task: Option<Task>,
-}
-
-/// A pass over a share, with its inputs.
-struct Task {
-    pass: Pass,
-    layers: Arc<Layers>,
-    weights: Arc<Weights>,
-}
-
-#[derive(Clone, Copy)]
-enum Pass {
-    Forward,
-    Backward,
-}
-
-impl Job for Share {
-    fn run(&mut self) {
-        // Taken, so that the weights are released after the pass.
-        let Some(Task { pass, layers, weights }) = self.task.take() else { return };
-        let Share { pieces, used, grad, scratch, .. } = self;
-        let pieces = &mut pieces[..*used];
-        match pass {
-            Pass::Forward => {
-                pieces.iter_mut().for_each(|piece| piece.forward(&layers.towers, &weights, Keep::Everything, scratch));
-            }
-            Pass::Backward => {
-                grad.clear();
-                grad.resize(layers.packing.len(), 0.0);
-                pieces.iter_mut().for_each(|piece| piece.backward(&layers.towers, &weights, grad, scratch));
-            }
-        }
-    }
 }
 
 /// The maximal number of shares, and so of threads. Each has its own gradient.
@@ -135,9 +84,6 @@ const PIECE_NUMBERS: usize = 16 * 1024;
 /// Rows of a micro-batch of images, which pass the convolutions one by one and the dense layers together.
 const PIECE_IMAGES: usize = 64;
 
-/// Columns of a recurrent micro-batch: every step reads all weights of the LSTM.
-const PIECE_COLUMNS: usize = 16;
-
 impl CpuNetwork {
     /// Builds the network for the calling thread.
     pub fn new(spec: &NetworkSpec) -> Result<Self, PolicyError> {
@@ -147,6 +93,12 @@ impl CpuNetwork {
     /// Builds the network with this many threads for learning, including the calling one. A batch has a share
     /// per 256 rows or 64 images, fewer rows for wide layers, and at most 16; more threads idle.
     pub fn with_threads(spec: &NetworkSpec, threads: NonZeroUsize) -> Result<Self, PolicyError> {
+        let helpers = threads.get().min(SHARES) - 1;
+        Self::with_helpers(spec, Helpers::new(helpers, helpers)?)
+    }
+
+    /// Builds the network for the calling thread and these helpers, as [`with_threads`](Self::with_threads).
+    pub fn with_helpers(spec: &NetworkSpec, helpers: Helpers) -> Result<Self, PolicyError> {
         let layout = Arc::new(spec.layout()?);
         let mut packing = Packing::default();
         let (obs_len, state_len) = (spec.obs.obs_len(), spec.state_len());
@@ -165,7 +117,8 @@ impl CpuNetwork {
             acting_piece: MicroBatch::default(),
             acting_scratch: Scratch::default(),
             learning: Arc::default(),
-            threads: ThreadPool::new(threads.get().min(SHARES), SHARES)?,
+            helpers,
+            returns: Returns::new(SHARES),
             shares: Vec::with_capacity(SHARES),
             spare: Vec::with_capacity(SHARES),
             kept: None,
@@ -179,11 +132,15 @@ impl CpuNetwork {
 
     /// Runs one pass over all shares on the thread pool.
     fn run(&mut self, pass: Pass) -> Result<(), PolicyError> {
+        let next = match pass {
+            Pass::Forward => Next::Soon,
+            Pass::Backward => Next::Later,
+        };
         for share in &mut self.shares {
             let (layers, weights) = (Arc::clone(&self.layers), Arc::clone(&self.learning));
-            share.task = Some(Task { pass, layers, weights });
+            share.give(pass, layers, weights);
         }
-        self.threads.run(&mut self.shares)
+        self.helpers.0.run(&mut self.shares, next, &mut self.returns)
     }
 
     /// Copies the batch into the micro-batches of the shares.
@@ -205,43 +162,6 @@ impl CpuNetwork {
             share.pieces.resize_with(most, MicroBatch::default);
             for (piece, span) in share.pieces[..share.used].iter_mut().zip(spans.by_ref()) {
                 piece.load(input, span, obs_len, state_len, images);
-            }
-        }
-    }
-}
-
-/// The spans of a batch, one for each micro-batch.
-#[derive(Clone, Copy)]
-struct Spans {
-    of: usize,
-    steps: usize,
-    columns: usize,
-}
-
-impl Spans {
-    fn len(self) -> usize {
-        self.of.div_ceil(self.columns)
-    }
-
-    fn iter(self) -> impl Iterator<Item = Span> {
-        (0..self.len()).map(move |i| {
-            let first_column = i * self.columns;
-            let columns = self.columns.min(self.of - first_column);
-            Span { first_column, columns, steps: self.steps, of: self.of }
-        })
-    }
-}
-
-impl Layers {
-    /// Cuts a batch. The cuts depend on the batch alone, so that sums always have the same order.
-    fn spans(&self, input: &Input<'_>) -> Spans {
-        match input.memory {
-            None => Spans { of: input.rows, steps: 1, columns: self.piece_rows },
-            Some(memory) => {
-                let of = memory.columns(self.state_len);
-                let steps = input.rows.checked_div(of).unwrap_or(0);
-                let columns = self.piece_rows.checked_div(steps).unwrap_or(1).max(PIECE_COLUMNS);
-                Spans { of, steps, columns }
             }
         }
     }
@@ -269,7 +189,7 @@ impl Network for CpuNetwork {
         for span in self.layers.spans(input).iter() {
             self.acting_piece.load(input, span, *obs_len, *state_len, *images);
             self.acting_piece.forward(towers, weights, Keep::Outputs, &mut self.acting_scratch);
-            self.acting_piece.put_outputs(towers, out);
+            self.acting_piece.put_outputs(out);
         }
         Ok(())
     }
@@ -287,7 +207,7 @@ impl Network for CpuNetwork {
         self.share_out(input);
         self.run(Pass::Forward)?;
         for piece in self.shares.iter().flat_map(|share| &share.pieces[..share.used]) {
-            piece.put_outputs(&self.layers.towers, out);
+            piece.put_outputs(out);
         }
         self.kept = Some(Kept::of(params, input));
         Ok(())
@@ -298,7 +218,7 @@ impl Network for CpuNetwork {
         Kept::check(self.kept.take(), params, grads, &self.shape)?;
         for share in &mut self.shares {
             let used = share.used;
-            share.pieces[..used].iter_mut().for_each(|piece| piece.take_grads(&self.layers.towers, grads));
+            share.pieces[..used].iter_mut().for_each(|piece| piece.take_grads(grads));
         }
         self.run(Pass::Backward)?;
         // In the order of the batch, not of completion, so that results do not depend on threads.

@@ -39,7 +39,7 @@ pub use candle_network::{CandleInput, CandleMemory, CandleModel, CandleNetwork, 
 /// Its modules, in the version of [`CandleNetwork::with_model`]'s `VarBuilder`.
 pub use candle_nn;
 pub use categorical::Categorical;
-pub use cpu_network::CpuNetwork;
+pub use cpu_network::{CpuNetwork, Helper, Helpers};
 pub use data_parallel::DataParallel;
 pub use device::DeviceSpec;
 pub use diag_gaussian::DiagGaussian;

@@ -220,6 +220,7 @@ impl Act for Host {
             notifier,
             time: time.clone(),
             steps: steps.clone(),
+            helper: None,
             resumed: ResumedSeats::default(),
         };
         let set = WorkerSet::start(set, make, token.clone(), edges).map_err(TrainError::from)?;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use pronk_metrics::catch;
 use pronk_policy::{
-    CandleNetwork, CpuNetwork, DataParallel, DeviceSpec, Encoder, Network, NetworkSpec, ParamLayout, PolicyError,
-    Space, distribution_for,
+    CandleNetwork, CpuNetwork, DataParallel, DeviceSpec, Encoder, Helpers, Network, NetworkSpec, ParamLayout,
+    PolicyError, Space, distribution_for,
 };
 use pronk_rollout::EnvSpec;
 
@@ -97,8 +97,13 @@ impl Networks {
     }
 
     /// The learner's network, on the devices of the config.
-    pub(super) fn learning(&self, config: &TrainerConfig, env: &EnvSpec) -> Result<Box<dyn Network>, TrainError> {
-        let replica = |device: &DeviceSpec| self.on_device(*device, config, env);
+    pub(super) fn learning(
+        &self,
+        config: &TrainerConfig,
+        env: &EnvSpec,
+        helpers: &Helpers,
+    ) -> Result<Box<dyn Network>, TrainError> {
+        let replica = |device: &DeviceSpec| self.on_device(*device, env, helpers);
         let mut replicas = config.learner.devices.iter().map(replica).collect::<Result<Vec<_>, _>>()?;
         match (replicas.pop(), replicas.is_empty()) {
             (Some(only), true) => Ok(only),
@@ -109,25 +114,13 @@ impl Networks {
         }
     }
 
-    fn on_device(
-        &self,
-        device: DeviceSpec,
-        config: &TrainerConfig,
-        env: &EnvSpec,
-    ) -> Result<Box<dyn Network>, TrainError> {
+    fn on_device(&self, device: DeviceSpec, env: &EnvSpec, helpers: &Helpers) -> Result<Box<dyn Network>, TrainError> {
         let spec = match self {
             Self::Described(spec) => spec,
             Self::Own(own) => return own.one_more(env, device).map_err(refused),
         };
         if device == DeviceSpec::Cpu {
-            let threads = learner_threads(config);
-            let network = CpuNetwork::with_threads(spec, threads).map_err(|error| match error {
-                PolicyError::Threads { .. } => {
-                    TrainError::Config(ConfigError::caused_by("num_learner_threads", threads, &error))
-                }
-                error => error.into(),
-            })?;
-            return Ok(Box::new(network));
+            return Ok(Box::new(CpuNetwork::with_helpers(spec, helpers.clone())?));
         }
         let opened = device.open().map_err(|error| ConfigError::caused_by("devices", device, &error))?;
         Ok(Box::new(CandleNetwork::new(spec.clone(), opened)?))
@@ -193,14 +186,21 @@ pub(super) fn available_threads() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// Threads for each CPU device of the config.
-fn learner_threads(config: &TrainerConfig) -> NonZeroUsize {
-    let all = config.learner.num_learner_threads.unwrap_or_else(|| match config.workers.num_rollout_workers {
+/// The threads that share the learner's updates on the CPU: workers that wait, and others where there are no
+/// more workers.
+pub(super) fn helpers(config: &TrainerConfig) -> Result<Helpers, TrainError> {
+    let workers = config.workers.num_rollout_workers;
+    let all = config.learner.num_learner_threads.unwrap_or_else(|| match workers {
         0 => NonZeroUsize::MIN,
         _ => available_threads(),
     });
-    let cpus = config.learner.devices.iter().filter(|device| **device == DeviceSpec::Cpu).count();
-    NonZeroUsize::new(all.get() / cpus.max(1)).unwrap_or(NonZeroUsize::MIN)
+    let learning = config.learner.devices.iter().filter(|device| **device == DeviceSpec::Cpu).count();
+    let helpers = match learning {
+        0 => 0,
+        learning => all.get().saturating_sub(learning),
+    };
+    Helpers::new(helpers, helpers.saturating_sub(workers))
+        .map_err(|error| ConfigError::caused_by("num_learner_threads", all, &error).into())
 }
 
 /// The config's encoder for these observations.

@@ -9,7 +9,7 @@ use pronk_metrics::{ByPolicy, PolicyId, ReportError};
 use super::begin::{self, FoundRun};
 use super::handle::Trainer;
 use super::hosts_plan::HostsPlan;
-use super::networks::{MakeNetwork, available_threads};
+use super::networks::{MakeNetwork, available_threads, helpers};
 use super::run_spec::RunSpec;
 use super::saves::Saves;
 use super::wiring::{self, Lineage};
@@ -86,7 +86,8 @@ impl RunParts {
             self.config.learner.num_learner_threads.get_or_insert(available_threads());
         }
         let found = found.map(|found| found.read(&self.config, &mut spec)).transpose()?;
-        let mut learner = spec.learner(&self.config, algorithm)?;
+        let helpers = helpers(&self.config)?;
+        let mut learner = spec.learner(&self.config, &helpers, algorithm)?;
         if let Some(replace) = self.learner {
             learner = replace(learner)?;
         }
@@ -112,7 +113,7 @@ impl RunParts {
             videos_into: self.videos,
             resumed,
         };
-        let wired = wiring::connect(&self.config, spec, learner, lineage, self.listen)?;
+        let wired = wiring::connect(&self.config, spec, (learner, helpers.helper()), lineage, self.listen)?;
         let mut trainer = begin::trainer(self.config, wired, saves, (self.goes_on, report));
         self.observers.into_iter().try_for_each(|observe| observe(&mut trainer))?;
         Ok(trainer)

@@ -12,7 +12,7 @@ use pronk_learner::{
     Learner, LearnerState, OptimizerConfig, PolicyLearners, RmsPropConfig, Schedule, UpdateRhythm,
 };
 use pronk_metrics::{ByPolicy, NormalizerMoments, PolicyId, default_policy};
-use pronk_policy::{GaussianConfig, Network, Params, PolicyError, derive_seed, distribution_with};
+use pronk_policy::{GaussianConfig, Helpers, Network, Params, PolicyError, derive_seed, distribution_with};
 use pronk_rollout::{
     BuildError, EnvFactory, EnvSpec, GatheringWorkerConfig, Inference, InferencePort, MultiAgentFactory,
     MultiAgentWorkerConfig, NormalizerConfig, PolicyMapping, RolloutWorker, WorkerConfig, WorkerLinks, WorkerPolicy,
@@ -208,6 +208,7 @@ impl RunSpec {
     pub(super) fn learner(
         &mut self,
         config: &TrainerConfig,
+        helpers: &Helpers,
         mut algorithm: impl FnMut(&PolicyId) -> Result<Box<dyn Algorithm>, LearnError>,
     ) -> Result<Box<dyn Learner>, TrainError> {
         let seed = self.seed(config);
@@ -217,7 +218,7 @@ impl RunSpec {
             let of_policy = |cause| if is_only { cause } else { TrainError::of_policy(policy, cause) };
             if let Training::Learns(_) = spec.training {
                 let algorithm = algorithm(policy).map_err(|cause| of_policy(cause.into()))?;
-                learners.push(spec.learner(config, seed, policy, algorithm).map_err(of_policy)?);
+                learners.push(spec.learner(config, helpers, (seed, policy), algorithm).map_err(of_policy)?);
             }
         }
         match (learners.pop(), learners.is_empty()) {
@@ -360,12 +361,12 @@ impl PolicySpec {
     fn learner(
         &mut self,
         config: &TrainerConfig,
-        seed: u64,
-        policy: &PolicyId,
+        helpers: &Helpers,
+        (seed, policy): (u64, &PolicyId),
         algorithm: Box<dyn Algorithm>,
     ) -> Result<ActorCriticLearner, TrainError> {
         self.algorithm = algorithm.name();
-        let network = self.networks.learning(config, &self.spec)?;
+        let network = self.networks.learning(config, &self.spec, helpers)?;
         check_recurrent_settings(config, network.shape().state_len)?;
         let params = first_weights(config, seed, &*network, self.stream);
         let parts = ActorCriticParts {

@@ -15,7 +15,7 @@ use pronk_learner::{
     LearnerThread, SavedLoop, Stack, StackLoader,
 };
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, TimeLedger};
-use pronk_policy::Params;
+use pronk_policy::{Helper, Params};
 use pronk_rollout::{
     CallMonitor, InlineSource, Reaper, StartError, WorkerEdges, WorkerLinks, WorkerSet, WorkerSetConfig,
 };
@@ -89,7 +89,7 @@ pub(super) struct Lineage {
 pub(super) fn connect(
     config: &TrainerConfig,
     spec: RunSpec,
-    learner: Box<dyn Learner>,
+    (learner, helper): (Box<dyn Learner>, Option<Helper>),
     Lineage { recording, replay, saves_into, videos_into, resumed }: Lineage,
     listen: Option<HostsPlan>,
 ) -> Result<Wired, TrainError> {
@@ -213,6 +213,7 @@ pub(super) fn connect(
                 notifier: notifier.clone(),
                 time: time.clone(),
                 steps: steps.clone(),
+                helper,
                 resumed: seats,
             };
             let workers = WorkerSet::prepare(set, make_worker, token.clone(), edges)?;

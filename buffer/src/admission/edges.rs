@@ -37,9 +37,9 @@ use crate::{ShutdownToken, WeightCell};
 ///
 /// // The second worker is faster.
 /// for worker in [1, 0] {
-///     ends[worker].weights.wait()?;
+///     ends[worker].weights.wait(&mut ())?;
 ///     ends[worker].weights.done();
-///     ends[worker].fragments.push(fragment(worker as u32))?;
+///     ends[worker].fragments.push(fragment(worker as u32), &mut ())?;
 /// }
 /// let first = fragments.next(Duration::ZERO)?;
 /// assert!(first.policies().all(|(_, part)| part.tags()[0].worker == 0));

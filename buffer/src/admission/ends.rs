@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::inqueue::{InqueueSender, PopError, receive};
-use crate::{Closed, MultiAgentBatch, ShutdownToken, Versioned, WeightCell};
+use crate::inqueue::{InqueueSender, PopError, receive_meanwhile};
+use crate::{Closed, Meanwhile, MultiAgentBatch, ShutdownToken, Versioned, WeightCell};
 
 /// A worker's ends of the edges: where its weights come from, and where its fragments go. A replacement of
 /// the worker has a clone.
@@ -42,14 +42,14 @@ impl<W> WeightSource<W> {
     /// The turn of the next fragment: the same one until it is [`done`](Self::done). Or a mark, once, behind
     /// the last of the turns before it.
     ///
-    /// *Blocks* for a permit or a mark, if these are granted.
+    /// *Blocks* for a permit or a mark, if these are granted, but works at `meanwhile` while there is work.
     ///
     /// # Errors
     /// [`Closed`] if the run ends or no further turn will be granted.
-    pub fn wait(&self) -> Result<Granted<W>, Closed> {
+    pub fn wait(&self, meanwhile: &mut dyn Meanwhile) -> Result<Granted<W>, Closed> {
         match self {
             Self::Newest(cell) => Ok(Granted::Turn(Turn { weights: cell.load(), incarnation: None })),
-            Self::Granted(permits) => permits.wait(),
+            Self::Granted(permits) => permits.wait(meanwhile),
         }
     }
 
@@ -137,13 +137,13 @@ impl<W> Permits<W> {
         Self { granted, in_use: Arc::default(), token }
     }
 
-    fn wait(&self) -> Result<Granted<W>, Closed> {
+    fn wait(&self, meanwhile: &mut dyn Meanwhile) -> Result<Granted<W>, Closed> {
         if let Some(permit) = &*self.in_use() {
             return Ok(Granted::Turn(permit.turn()));
         }
         // The lock is not held meanwhile.
         let permit = loop {
-            match receive(&self.granted, &self.token, Duration::MAX) {
+            match receive_meanwhile(&self.granted, &self.token, Duration::MAX, meanwhile) {
                 Ok(Order::Permit(permit)) => break permit,
                 Ok(Order::Mark(number)) => return Ok(Granted::Mark(number)),
                 Err(PopError::TimedOut) => {}
@@ -190,15 +190,27 @@ pub enum FragmentSender {
 }
 
 impl FragmentSender {
+    /// Fragments that wait for the learner; none on a lane, where turns decide how many do.
+    pub fn backlog(&self) -> usize {
+        match self {
+            Self::Inqueue(inqueue) => inqueue.len(),
+            Self::Lane(_) => 0,
+        }
+    }
+
     /// Pushes a fragment and returns how long it blocked.
     ///
-    /// *Blocks* as [`InqueueSender::push`]; never on a lane.
+    /// *Blocks* as [`InqueueSender::push_meanwhile`]; never on a lane.
     ///
     /// # Errors
     /// [`Closed`] with the fragment, if the receiver is gone or the run has ended.
-    pub fn push(&self, fragment: MultiAgentBatch) -> Result<Duration, Closed<MultiAgentBatch>> {
+    pub fn push(
+        &self,
+        fragment: MultiAgentBatch,
+        meanwhile: &mut dyn Meanwhile,
+    ) -> Result<Duration, Closed<MultiAgentBatch>> {
         match self {
-            Self::Inqueue(inqueue) => inqueue.push(fragment),
+            Self::Inqueue(inqueue) => inqueue.push_meanwhile(fragment, meanwhile),
             Self::Lane(lane) => {
                 lane.try_send(fragment).map(|()| Duration::ZERO).map_err(|error| Closed(error.into_inner()))
             }

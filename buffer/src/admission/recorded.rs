@@ -36,7 +36,7 @@ pub struct RecordedTurn {
 /// let turn = |worker, version| RecordedTurn { worker, incarnation: 0, version, taken_at: version };
 /// let (ends, _fragments) = recorded_turns(&[turn(1, 0), turn(0, 1)], 2, &mut publisher, &token);
 ///
-/// let version = |worker: usize| ends[worker].weights.wait().ok()?.turn().map(|turn| turn.weights.version);
+/// let version = |worker: usize| ends[worker].weights.wait(&mut ()).ok()?.turn().map(|turn| turn.weights.version);
 /// assert_eq!(version(1), Some(0));
 /// publisher.publish("second weights");
 /// assert_eq!(version(0), Some(1));

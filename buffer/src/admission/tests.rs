@@ -64,11 +64,11 @@ impl Run {
         if !permits.has_turn() {
             return false;
         }
-        let weights = ends.weights.wait().unwrap().turn().unwrap();
+        let weights = ends.weights.wait(&mut ()).unwrap().turn().unwrap();
         ends.weights.done();
         let fragment = fragment(worker as u32, self.made[worker], weights.weights.version);
         self.made[worker] += 1;
-        ends.fragments.push(fragment).is_ok()
+        ends.fragments.push(fragment, &mut ()).is_ok()
     }
 }
 
@@ -131,14 +131,14 @@ fn a_failed_attempt_is_made_again_with_the_same_weights_by_a_replacement_too() {
     let mut run = run(1, 1, 0);
     run.turns.begin(None);
     let ends = run.ends[0].take().unwrap();
-    let failed = ends.weights.wait().unwrap().turn().unwrap();
+    let failed = ends.weights.wait(&mut ()).unwrap().turn().unwrap();
     run.publisher.publish(());
     let replacement = ends.clone();
     drop(ends);
-    assert!(Arc::ptr_eq(&failed.weights, &replacement.weights.wait().unwrap().turn().unwrap().weights));
+    assert!(Arc::ptr_eq(&failed.weights, &replacement.weights.wait(&mut ()).unwrap().turn().unwrap().weights));
     replacement.weights.done();
     run.turns.grant();
-    assert_eq!(replacement.weights.wait().unwrap().turn().unwrap().weights.version, 1);
+    assert_eq!(replacement.weights.wait(&mut ()).unwrap().turn().unwrap().weights.version, 1);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn no_more_turns_are_granted_than_a_limit_has_room_for() {
     }
     for (worker, ends) in run.ends.iter().enumerate() {
         let ends = ends.as_ref().unwrap();
-        assert!(ends.weights.wait().is_err(), "worker {worker} ends instead of waiting");
+        assert!(ends.weights.wait(&mut ()).is_err(), "worker {worker} ends instead of waiting");
     }
     for turn in 0..5 {
         assert_eq!(tag(&run.fragments.next(Duration::ZERO).unwrap()).0, turn % 2);
@@ -184,14 +184,40 @@ fn a_run_that_ends_wakes_workers_and_returns_every_fragment() {
     run.turns.begin(None);
     assert!(run.sample(0));
     let waiting = run.ends[0].clone().unwrap();
-    waiting.weights.wait().unwrap().turn().unwrap();
+    waiting.weights.wait(&mut ()).unwrap().turn().unwrap();
     waiting.weights.done();
-    let waits = std::thread::spawn(move || waiting.weights.wait().is_err());
+    let waits = std::thread::spawn(move || waiting.weights.wait(&mut ()).is_err());
     run.guard = None;
     assert!(waits.join().unwrap());
     assert!(run.token.is_shut_down());
     assert!(matches!(run.fragments.next(Duration::MAX), Err(NextError::Closed)));
     assert_eq!(run.fragments.drain().len(), 1);
+}
+
+/// Grants turns when it is woken.
+struct Granting<'a> {
+    wakes: crossbeam_channel::Receiver<()>,
+    turns: &'a Turns<()>,
+}
+
+impl Meanwhile for Granting<'_> {
+    fn wakes(&self) -> Option<&crossbeam_channel::Receiver<()>> {
+        Some(&self.wakes)
+    }
+
+    fn work(&mut self) {
+        self.turns.begin(None);
+    }
+}
+
+#[test]
+fn a_worker_works_instead_of_blocking_for_its_turn_while_there_is_work() {
+    let run = run(1, 1, 0);
+    let (wake, wakes) = crossbeam_channel::bounded(1);
+    wake.send(()).unwrap();
+    let ends = run.ends[0].as_ref().unwrap();
+    let granted = ends.weights.wait(&mut Granting { wakes, turns: &run.turns }).unwrap();
+    assert!(granted.turn().is_some());
 }
 
 #[test]
@@ -201,8 +227,8 @@ fn workers_end_when_the_source_is_dropped() {
     assert!(run.sample(0));
     let ends = run.ends[0].take().unwrap();
     drop(run.fragments);
-    assert!(ends.weights.wait().is_err());
-    assert!(ends.fragments.push(fragment(0, 1, 0)).is_err());
+    assert!(ends.weights.wait(&mut ()).is_err());
+    assert!(ends.fragments.push(fragment(0, 1, 0), &mut ()).is_err());
 }
 
 #[test]
@@ -245,9 +271,9 @@ fn it_keeps_the_contract_of_sources() {
         run.turns.begin(None);
         let ends = run.ends[0].clone().unwrap();
         let feed = move |n| {
-            if ends.weights.wait().is_ok() {
+            if ends.weights.wait(&mut ()).is_ok() {
                 ends.weights.done();
-                drop(ends.fragments.push(fragment(0, n, 0)));
+                drop(ends.fragments.push(fragment(0, n, 0), &mut ()));
             }
         };
         let number = |fragment: &MultiAgentBatch| tag(fragment).1;
@@ -282,11 +308,11 @@ proptest! {
             let own = &ends[turn.worker];
             let WeightSource::Granted(permits) = &own.weights else { panic!("no permits") };
             prop_assert!(permits.has_turn(), "{turn:?} is not granted");
-            let granted = own.weights.wait().unwrap().turn().unwrap();
+            let granted = own.weights.wait(&mut ()).unwrap().turn().unwrap();
             prop_assert_eq!((granted.weights.version, granted.incarnation), (turn.version, Some(turn.incarnation)));
             own.weights.done();
             let fragment = fragment(turn.worker as u32, made[turn.worker], turn.version);
-            prop_assert!(own.fragments.push(fragment).is_ok(), "the lane has room");
+            prop_assert!(own.fragments.push(fragment, &mut ()).is_ok(), "the lane has room");
             let taken = tag(&fragments.next(Duration::ZERO).unwrap());
             prop_assert_eq!(taken, (turn.worker as u32, made[turn.worker], turn.version));
             made[turn.worker] += 1;

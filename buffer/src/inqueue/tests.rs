@@ -45,6 +45,8 @@ macro_rules! promises_of {
                 items_left_in_a_dropped_queue_are_dropped_with_it,
                 a_very_long_timeout_is_no_overflow,
                 a_queue_that_was_drained_goes_on,
+                a_push_works_instead_of_blocking_while_there_is_work,
+                a_push_waits_on_when_no_more_work_will_come,
             ]
         );
     };
@@ -85,6 +87,51 @@ fn push_waits_for_room_and_says_how_long(make: Make) {
         pushing.join().unwrap().unwrap() > Duration::ZERO
     });
     assert!(waited);
+}
+
+/// Takes an item at every wake.
+struct Taking {
+    wakes: crossbeam_channel::Receiver<()>,
+    from: InqueueReceiver<u64>,
+    taken: Vec<u64>,
+}
+
+impl Meanwhile for Taking {
+    fn wakes(&self) -> Option<&crossbeam_channel::Receiver<()>> {
+        Some(&self.wakes)
+    }
+
+    fn work(&mut self) {
+        self.taken.extend(self.from.pop(Duration::ZERO));
+    }
+}
+
+fn a_push_works_instead_of_blocking_while_there_is_work(make: Make) {
+    let (sender, from, _guard) = make(2);
+    let (wake, wakes) = crossbeam_channel::bounded(8);
+    let mut taking = Taking { wakes, from, taken: Vec::new() };
+    for n in 0..2 {
+        assert_eq!(sender.push_meanwhile(n, &mut taking), Ok(Duration::ZERO), "there is room");
+    }
+    (0..2).for_each(|_| wake.send(()).unwrap());
+    assert!(sender.push_meanwhile(2, &mut taking).unwrap() > Duration::ZERO);
+    let taken = std::mem::take(&mut taking.taken);
+    // One makes room, unless the gate opens with the last.
+    assert!(taken == [0] || taken == [0, 1], "{taken:?}");
+    assert_eq!(taking.from.drain().collect::<Vec<_>>(), (taken.len() as u64..3).collect::<Vec<_>>());
+}
+
+fn a_push_waits_on_when_no_more_work_will_come(make: Make) {
+    let (sender, receiver, _guard) = make(1);
+    let (wake, wakes) = crossbeam_channel::bounded(1);
+    drop(wake);
+    sender.push(1).unwrap();
+    let (_, from, _other) = make(1);
+    let mut taking = Taking { wakes, from, taken: Vec::new() };
+    let pushing = thread::spawn(move || sender.push_meanwhile(2, &mut taking).is_ok());
+    assert_eq!(receiver.pop(LONG), Ok(1));
+    assert_eq!(receiver.pop(LONG), Ok(2));
+    assert!(pushing.join().unwrap());
 }
 
 fn try_push_returns_the_item_when_full(make: Make) {

@@ -16,8 +16,9 @@ pub(super) struct MicroBatch {
     state: Vec<f32>,
     state_len: usize,
     activations: Vec<Activations>,
-    /// The rows up to the last one with a gradient; of a recurrent network in whole steps.
-    learned: usize,
+    /// Logits and values of its rows.
+    outputs: Outputs,
+    grads: OutputGrads,
 }
 
 impl MicroBatch {
@@ -41,56 +42,77 @@ impl MicroBatch {
     pub(super) fn forward(&mut self, towers: &[Tower], weights: &Weights, keep: Keep, scratch: &mut Scratch) {
         self.activations.resize_with(towers.len(), Activations::default);
         let steps = Steps { columns: self.span.columns, starts: &self.starts };
+        let Outputs { logits, values, .. } = &mut self.outputs;
         for (tower, activations) in towers.iter().zip(&mut self.activations) {
             let state = (self.state.as_mut_slice(), self.state_len);
             tower.forward(weights, &self.obs, (steps, state), keep, activations, scratch);
+            let head = activations.head.as_slice();
+            read_columns((head, tower.head_row()), 0, tower.logits, logits);
+            read_columns((head, tower.head_row()), tower.logits, tower.values, values);
         }
     }
 
     /// Adds the gradients of its rows to a packed gradient.
     pub(super) fn backward(&mut self, towers: &[Tower], weights: &Weights, grad: &mut [f32], scratch: &mut Scratch) {
-        if self.learned == 0 {
+        let learned = self.learned();
+        if learned == 0 {
             return;
         }
         let steps = Steps { columns: self.span.columns, starts: &self.starts };
-        for (tower, activations) in towers.iter().zip(&self.activations) {
-            tower.backward(weights, (&self.obs, self.learned), steps, grad, activations, scratch);
+        for (tower, activations) in towers.iter().zip(&mut self.activations) {
+            let (row, rows) = (tower.head_row(), self.span.rows());
+            activations.head_grad.resize(rows * row, 0.0);
+            write_columns(&self.grads.logits, tower.logits, 0, (&mut activations.head_grad, row));
+            write_columns(&self.grads.values, tower.values, tower.logits, (&mut activations.head_grad, row));
+            tower.backward(weights, (&self.obs, learned), steps, grad, activations, scratch);
         }
     }
 
+    /// The rows up to the last one with a gradient; of a recurrent network in whole steps. The rows after the
+    /// last step, whose values only bootstrap, would add zeros.
+    fn learned(&self) -> usize {
+        let OutputGrads { logits, values } = &self.grads;
+        let rows_of = |grads: &[f32], rows: usize| {
+            let width = grads.len().checked_div(rows).unwrap_or(0).max(1);
+            grads.iter().rposition(|&g| g != 0.0).map_or(0, |last| last / width + 1)
+        };
+        let rows = self.span.rows();
+        let learned = rows_of(logits, rows).max(rows_of(values, rows));
+        let is_recurrent = self.state_len > 0;
+        learned.next_multiple_of(if is_recurrent { self.span.columns } else { 1 })
+    }
+
     /// Copies its outputs into those of the batch.
-    pub(super) fn put_outputs(&self, towers: &[Tower], out: &mut Outputs) {
-        let span = self.span;
-        for (tower, activations) in towers.iter().zip(&self.activations) {
-            let (logits, values, row) = (tower.logits, tower.values, tower.head_row());
-            for (first, heads) in span.first_rows().zip(activations.head.chunks_exact(span.columns * row)) {
-                copy_columns((heads, row), (&mut out.logits[first * logits..], logits), logits);
-                copy_columns((&heads[logits..], row), (&mut out.values[first * values..], values), values);
-            }
-        }
-        let columns = span.first_column * self.state_len..(span.first_column + span.columns) * self.state_len;
+    pub(super) fn put_outputs(&self, out: &mut Outputs) {
+        let Outputs { logits, values, .. } = &self.outputs;
+        self.span.put_rows(logits, &mut out.logits);
+        self.span.put_rows(values, &mut out.values);
+        let columns =
+            self.span.first_column * self.state_len..(self.span.first_column + self.span.columns) * self.state_len;
         if !self.state.is_empty() {
             out.state[columns].copy_from_slice(&self.state);
         }
     }
 
     /// Copies its rows of the outputs' gradients.
-    pub(super) fn take_grads(&mut self, towers: &[Tower], grads: &OutputGrads) {
-        let span = self.span;
-        self.learned = 0;
-        for (tower, activations) in towers.iter().zip(&mut self.activations) {
-            let (logits, values, row) = (tower.logits, tower.values, tower.head_row());
-            activations.head_grad.resize(span.rows() * row, 0.0);
-            for (first, heads) in span.first_rows().zip(activations.head_grad.chunks_exact_mut(span.columns * row)) {
-                copy_columns((&grads.logits[first * logits..], logits), (heads, row), logits);
-                copy_columns((&grads.values[first * values..], values), (&mut heads[logits..], row), values);
-            }
-            // The rows after the last step, whose values only bootstrap, would add zeros.
-            let last = activations.head_grad.chunks_exact(row).rposition(|grads| grads.iter().any(|&g| g != 0.0));
-            self.learned = self.learned.max(last.map_or(0, |last| last + 1));
-        }
-        let is_recurrent = self.state_len > 0;
-        self.learned = self.learned.next_multiple_of(if is_recurrent { span.columns } else { 1 });
+    pub(super) fn take_grads(&mut self, grads: &OutputGrads) {
+        self.span.take_rows(&grads.logits, &mut self.grads.logits);
+        self.span.take_rows(&grads.values, &mut self.grads.values);
+    }
+}
+
+/// Reads columns of the rows of a head, from the first one on; nothing if another tower has them all.
+fn read_columns((head, row): (&[f32], usize), first: usize, columns: usize, to: &mut Vec<f32>) {
+    if columns > 0 {
+        to.resize(head.len() / row * columns, 0.0);
+        copy_columns((&head[first..], row), (to, columns), columns);
+    }
+}
+
+/// Writes columns of the rows of a head's gradient, as [`read_columns`].
+fn write_columns(from: &[f32], columns: usize, first: usize, (head, row): (&mut [f32], usize)) {
+    if columns > 0 {
+        copy_columns((from, columns), (&mut head[first..], row), columns);
     }
 }
 

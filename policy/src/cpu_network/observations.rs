@@ -68,4 +68,19 @@ impl Span {
     pub(super) fn first_rows(self) -> impl Iterator<Item = usize> {
         (0..self.steps).map(move |step| step * self.of + self.first_column)
     }
+
+    /// Copies its rows into those of the batch.
+    pub(super) fn put_rows(self, own: &[f32], batch: &mut [f32]) {
+        let width = own.len().checked_div(self.rows()).unwrap_or(0);
+        for (own, first) in own.chunks_exact((self.columns * width).max(1)).zip(self.first_rows()) {
+            batch[first * width..][..own.len()].copy_from_slice(own);
+        }
+    }
+
+    /// Copies its rows of a batch.
+    pub(super) fn take_rows(self, batch: &[f32], own: &mut Vec<f32>) {
+        let width = batch.len().checked_div(self.steps * self.of).unwrap_or(0);
+        own.clear();
+        self.first_rows().for_each(|row| own.extend_from_slice(&batch[row * width..][..self.columns * width]));
+    }
 }

@@ -2,12 +2,11 @@ use std::time::Duration;
 
 use pronk_buffer::{Notifier, WorkerEnds};
 use pronk_metrics::{ByPolicy, StepLedger, TimeLedger};
-use pronk_policy::Params;
+use pronk_policy::{Helper, Params};
 
 use crate::worker::SeatState;
 
 /// The edges between the workers and the rest of the run.
-#[derive(Debug)]
 pub struct WorkerEdges {
     /// For each worker: forward, where its fragments go, and backward, where its weights come from.
     pub ends: Vec<WorkerEnds<ByPolicy<Params>>>,
@@ -18,6 +17,8 @@ pub struct WorkerEdges {
     /// Where steps are counted. Under free admission the workers end at its limit; the supervisor books the
     /// steps of a worker that hangs.
     pub steps: StepLedger,
+    /// Lets workers that wait for the learner help it; `None` if its network has no work to share.
+    pub helper: Option<Helper>,
     /// Where the workers continue.
     pub resumed: ResumedSeats,
 }

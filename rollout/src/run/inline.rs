@@ -42,7 +42,7 @@ impl InlineSource {
         let (sender, reports) = mailbox(NonZeroUsize::MIN, notifier);
         let ResumedSeats { seats, restarts } = resumed;
         let budget = RestartBudget::resumed(restart, &restarts);
-        let shared = Shared { make, budget, steps, token, reports: sender };
+        let shared = Shared { make, budget, steps, token, reports: sender, helper: None };
         let seat = match seats.into_iter().next() {
             Some(saved) => WorkerSeat::resumed(0, CallMonitor::new(), saved),
             None => WorkerSeat::first(0, CallMonitor::new()),

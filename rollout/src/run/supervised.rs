@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pronk_buffer::{MailboxSender, MultiAgentBatch, ShutdownToken, WeightSource};
+use crossbeam_channel::Receiver;
+use pronk_buffer::{MailboxSender, Meanwhile, MultiAgentBatch, ShutdownToken, WeightSource};
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, catch};
-use pronk_policy::Params;
+use pronk_policy::{Helper, Params};
 
 use super::failure::{WorkerFailure, WorkerFailureCause};
 use super::report::{PostedSeat, WorkerReport};
@@ -24,6 +25,32 @@ pub(super) struct Shared {
     pub(super) steps: StepLedger,
     pub(super) token: ShutdownToken,
     pub(super) reports: MailboxSender<WorkerReport>,
+    pub(super) helper: Option<Helper>,
+}
+
+/// Helps the learner while a worker waits.
+struct Helping<'a> {
+    helper: Option<&'a Helper>,
+    clock: &'a mut StateClock<WorkerState>,
+}
+
+impl Meanwhile for Helping<'_> {
+    fn wakes(&self) -> Option<&Receiver<()>> {
+        self.helper.map(Helper::wakes)
+    }
+
+    fn work(&mut self) {
+        let Some(helper) = self.helper else { return };
+        let waiting = self.clock.state();
+        loop {
+            self.clock.enter(WorkerState::Helping);
+            let more = helper.help();
+            self.clock.enter(waiting);
+            if !more || !helper.next_are_there() {
+                return;
+            }
+        }
+    }
 }
 
 /// A worker with its reports, its clock and its restarts; its loop is in `worker_loop.rs`.
@@ -129,6 +156,12 @@ impl SupervisedWorker {
             self.sampler = None;
             self.seat.incarnation = incarnation;
         }
+    }
+
+    /// Waits in this state, and helps the learner meanwhile.
+    pub(super) fn waiting(&mut self, state: WorkerState) -> impl Meanwhile {
+        self.clock.enter(state);
+        Helping { helper: self.shared.helper.as_ref(), clock: &mut self.clock }
     }
 
     /// Makes the sampler, unless it is made.

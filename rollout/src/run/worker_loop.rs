@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{Closed, Granted, MultiAgentBatch, Turn, Versioned, WeightSource, WorkerEnds};
+use pronk_buffer::{Closed, Granted, Meanwhile, MultiAgentBatch, Turn, Versioned, WeightSource, WorkerEnds};
 use pronk_metrics::{ByPolicy, catch};
 use pronk_policy::Params;
 use tracing::debug_span;
@@ -32,15 +32,23 @@ pub(super) fn run_worker(
 
 fn push_fragments(worker: &mut SupervisedWorker, ends: &WorkerEnds<ByPolicy<Params>>) -> Result<(), WorkerFailure> {
     loop {
+        // While a fragment waits for the learner, the learner is the limit, and its update comes first.
+        if ends.fragments.backlog() > 0 {
+            let mut waiting = worker.waiting(WorkerState::Blocked);
+            if waiting.wakes().is_some_and(|wakes| wakes.try_recv().is_ok()) {
+                waiting.work();
+            }
+        }
         let fragment = match worker.next_fragment(&ends.weights, Duration::MAX) {
             Ok(fragment) => fragment,
             Err(NoFragment::TimedOut) => continue,
             Err(NoFragment::Closed) => return Ok(()),
             Err(NoFragment::Failed(failure)) => return Err(failure),
         };
-        worker.clock.enter(WorkerState::Blocked);
+        let mut waiting = worker.waiting(WorkerState::Blocked);
         // Blocks while the inqueue is full: this back-pressure is the only throttle of a run.
-        if let Err(Closed(unwanted)) = debug_span!("push").in_scope(|| ends.fragments.push(fragment)) {
+        let pushed = debug_span!("push").in_scope(|| ends.fragments.push(fragment, &mut waiting));
+        if let Err(Closed(unwanted)) = pushed {
             discard(unwanted);
             return Ok(());
         }
@@ -63,10 +71,11 @@ impl SupervisedWorker {
             if self.is_over(source) {
                 return Err(NoFragment::Closed);
             }
-            if source.is_granted() {
-                self.clock.enter(WorkerState::Awaiting);
-            }
-            let granted = source.wait().map_err(|Closed(())| NoFragment::Closed)?;
+            let granted = match source.is_granted() {
+                true => source.wait(&mut self.waiting(WorkerState::Awaiting)),
+                false => source.wait(&mut ()),
+            };
+            let granted = granted.map_err(|Closed(())| NoFragment::Closed)?;
             let Turn { weights, incarnation } = match granted {
                 Granted::Turn(turn) => turn,
                 Granted::Mark(number) => {

@@ -111,7 +111,8 @@ impl WorkerSet {
         let ResumedSeats { seats, restarts } = edges.resumed;
         let budget = RestartBudget::resumed(config.restart, &restarts);
         let spent_restarts = budget.spent();
-        let shared = Shared { make, budget, steps: edges.steps.clone(), token, reports: sender };
+        let (steps, helper) = (edges.steps.clone(), edges.helper);
+        let shared = Shared { make, budget, steps, token, reports: sender, helper };
         let workers = make_workers(&config, edges.ends.len(), &shared, seats)?;
         let spec = workers.first().and_then(SupervisedWorker::env_spec);
 

@@ -21,6 +21,8 @@ thread_states! {
         Inferring = "inferring",
         /// Waiting for room in the inqueue.
         Blocked = "blocked",
+        /// Computing for the learner instead of waiting.
+        Helping = "helping",
         /// Waiting for its turn, under deterministic admission.
         Awaiting = "awaiting",
         /// Backing off after a failure and rebuilding the environments.

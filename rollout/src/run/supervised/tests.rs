@@ -34,6 +34,7 @@ fn run(factory: impl EnvFactory + 'static, restart: RestartPolicy) -> Run {
         steps: steps.clone(),
         token: links.token.clone(),
         reports: sender,
+        helper: None,
     };
     let seat = WorkerSeat::first(1, CallMonitor::new());
     let worker = SupervisedWorker::start(shared, seat).unwrap();

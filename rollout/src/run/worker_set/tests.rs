@@ -8,7 +8,7 @@ use pronk_buffer::{
     inqueue, weight_cell,
 };
 use pronk_metrics::{ByPolicy, StepLedger, TimeLedger};
-use pronk_policy::{Params, Space};
+use pronk_policy::{CpuNetwork, Helper, Helpers, Input, Network, NetworkSpec, ObsRef, Outputs, Params, Space};
 
 use super::*;
 use crate::env::{EnvContext, EnvError};
@@ -37,6 +37,15 @@ fn start_with(
     config: WorkerSetConfig,
     make: impl FnOnce(&WorkerLinks) -> Arc<MakeWorker>,
 ) -> (Result<WorkerSet, StartError>, Run) {
+    start_helping(workers, config, None, make)
+}
+
+fn start_helping(
+    workers: usize,
+    config: WorkerSetConfig,
+    helper: Option<Helper>,
+    make: impl FnOnce(&WorkerLinks) -> Arc<MakeWorker>,
+) -> (Result<WorkerSet, StartError>, Run) {
     let (links, steps, shutdown) = links();
     let (sender, fragments) = inqueue(2, Gate::Bounded, &links.token).unwrap();
     let (publisher, weights) = weight_cell(of_default(params(0.0)));
@@ -47,6 +56,7 @@ fn start_with(
         notifier: notifier.clone(),
         time: time.clone(),
         steps: steps.clone(),
+        helper,
         resumed: ResumedSeats::default(),
     };
     let run = Run { shutdown: Some(shutdown), publisher, fragments, steps, time, notifier };
@@ -102,7 +112,7 @@ fn prepared_workers_sample_nothing_before_they_begin_and_end_without_beginning()
     let prepare = || {
         let (notifier, time, steps) = (Notifier::new(), TimeLedger::new(), steps.clone());
         let ends = vec![WorkerEnds::free(weights.clone(), sender.clone()); 2];
-        let edges = WorkerEdges { ends, notifier, time, steps, resumed: ResumedSeats::default() };
+        let edges = WorkerEdges { ends, notifier, time, steps, helper: None, resumed: ResumedSeats::default() };
         let make = make_workers(|_: &EnvContext| Counter::of_three(), 0, &links);
         WorkerSet::prepare(set_config(NO_PAUSE), make, links.token.clone(), edges).unwrap()
     };
@@ -249,6 +259,36 @@ fn a_worker_blocked_on_a_full_inqueue_ends_with_the_run() {
         assert!(outcome.failure.is_none());
         assert_eq!(totals.snapshot().dropped["shutdown"].env, 16, "the two fragments in hand");
     }
+}
+
+#[test]
+fn a_blocked_worker_helps_the_learner_and_still_ends_with_the_run() {
+    let helpers = Helpers::new(1, 0).unwrap();
+    let observation = Space::boxed(vec![-1.0; 4], vec![1.0; 4], vec![4]).unwrap();
+    let spec = NetworkSpec::for_spaces(&observation, &Space::discrete(2).unwrap()).unwrap();
+    let (mut network, params) =
+        (CpuNetwork::with_helpers(&spec, helpers.clone()).unwrap(), spec.init_params(0).unwrap());
+    let make = |links: &WorkerLinks| make_workers(|_: &EnvContext| Counter::of_three(), 0, links);
+    let (set, run) = start_helping(1, set_config(NO_PAUSE), helpers.helper(), make);
+    let set = set.unwrap();
+    until("the block", || run.in_state("rollout-1", "blocked"));
+
+    let (obs, rows) = (vec![0.1; 4 * 4096], 4096);
+    let (mut alone, mut together) = (Outputs::default(), Outputs::default());
+    let input = Input::new(ObsRef::F32(&obs), rows);
+    CpuNetwork::new(&spec).unwrap().forward_for_learning(&params, &input, &mut alone).unwrap();
+    let helped = || {
+        let times = run.time.read();
+        let worker = times.iter().find(|time| time.thread == "rollout-1").unwrap();
+        worker.states.iter().any(|(state, time)| *state == "helping" && *time > 0.0)
+    };
+    until("its help", || {
+        network.forward_for_learning(&params, &input, &mut together).unwrap();
+        helped()
+    });
+    assert_eq!((alone.logits, alone.values), (together.logits, together.values), "whoever computes");
+    let outcome = run.end(set);
+    assert!(outcome.failure.is_none());
 }
 
 #[test]

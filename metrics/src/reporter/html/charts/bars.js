@@ -17,6 +17,7 @@ const USUAL = {
   replacing: "c5 t1",
   away: "c3 t1",
   blocked: "c7",
+  helping: "c0 t2",
   starved: "c7 t1",
   listening: "c8",
   idle: "c8 t1",

@@ -270,8 +270,14 @@ fn on_threads_the_ledgers_close_at_every_instant_while_environments_fail_at_rand
     let time = TimeLedger::new();
     let notifier = Notifier::new();
     let ends = vec![WorkerEnds::free(cell, sender); 3];
-    let edges =
-        WorkerEdges { ends, notifier, time: time.clone(), steps: steps.clone(), resumed: ResumedSeats::default() };
+    let edges = WorkerEdges {
+        ends,
+        notifier,
+        time: time.clone(),
+        steps: steps.clone(),
+        helper: None,
+        resumed: ResumedSeats::default(),
+    };
     let set = WorkerSet::start(set, make, token, edges).unwrap();
 
     let (mut restarts, mut trained, began) = (0, Steps::default(), Instant::now());
