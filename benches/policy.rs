@@ -5,21 +5,26 @@
 //! cargo bench --bench policy            # all of it, about two minutes
 //! cargo bench --bench policy -- mlp     # the rows whose name contains `mlp`
 //! cargo bench --bench policy -- --alone # without candle, for a profiler
+//! cargo bench --bench policy --features cuda -- --device cuda --rows 256,4096 cnn
 //! ```
 //!
 //! Both alternate in one process, on one thread; compare machines by the ratio. A learning step
 //! is forward, the gradient of an actor-critic loss, backward and Adam. The peak is the `gemm` crate on
 //! matrices of 768 × 768. `benches/peers/torch_nets.py` gives PyTorch's figures for the same shapes.
+//!
+//! With `--device` it is `CandleNetwork` alone, on that device, with the observations already there; weights
+//! and gradients still cross, because Adam runs on the CPU. `benches/gpu.sh` compares that with PyTorch.
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A bench prints its result and may stop at the first surprise.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clap::Parser;
 use pronk::learner::{AdamConfig, Optimizer, OptimizerConfig, StepOptions};
 use pronk::policy::candle_core::{Device, Tensor};
 use pronk::policy::{
-    ActionsRef, Activation, CandleNetwork, CpuNetwork, Distribution, Encoder, Input, Memory, Network, NetworkSpec,
-    ObsDtype, ObsRef, OutputGrads, Outputs, Params, Rng, Space, Torso, distribution_for,
+    ActionsRef, Activation, CandleNetwork, CpuNetwork, DeviceSpec, Distribution, Encoder, Input, LoadedObs, Memory,
+    Network, NetworkSpec, ObsDtype, ObsRef, OutputGrads, Outputs, Params, Rng, Space, Torso, distribution_for,
 };
 
 #[global_allocator]
@@ -30,10 +35,49 @@ const SAMPLE: Duration = Duration::from_millis(2);
 /// Samples of each, taken in turn, unless that would take longer than `PATIENCE`.
 const SAMPLES: usize = 101;
 const PATIENCE: Duration = Duration::from_secs(6);
+/// Calls before those that are measured on a device, which loads its kernels at their first use.
+const WARM_UPS: usize = 3;
 /// The clock rate has settled when two consecutive medians of the peak differ by at most this share.
 const SETTLED: f64 = 0.01;
 
+/// Measures networks.
+#[derive(Parser)]
+struct Args {
+    /// Parts of the names to measure [default: all]
+    wanted: Vec<String>,
+    /// Measure without candle, for a profiler
+    #[arg(long, conflicts_with = "device")]
+    alone: bool,
+    /// Measure only candle, on this device: cpu, cuda:0 or metal
+    #[arg(long)]
+    device: Option<DeviceSpec>,
+    /// Rows of batches [default: those of each network]
+    #[arg(long, value_delimiter = ',')]
+    rows: Vec<usize>,
+    /// What `cargo bench` passes
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+impl Args {
+    /// What was asked for, with its rows.
+    fn works(&self) -> impl Iterator<Item = (Work, usize)> {
+        let is_wanted = |name: &str| self.wanted.is_empty() || self.wanted.iter().any(|part| name.contains(part));
+        works().into_iter().filter(move |work| is_wanted(&work.name)).flat_map(|work| {
+            let rows = if self.rows.is_empty() { work.rows.clone() } else { self.rows.clone() };
+            rows.into_iter().map(move |rows| (work.clone(), rows))
+        })
+    }
+}
+
 fn main() -> ExitCode {
+    let args = Args::parse();
+    if let Some(device) = args.device {
+        println!("candle on {device}");
+        let device = device.open().unwrap();
+        args.works().for_each(|(work, rows)| measure_on(&device, &work, rows));
+        return ExitCode::SUCCESS;
+    }
     // candle reads this at its first computation, and is slower here with several threads. Setting a variable
     // of the own process is unsafe, so the bench restarts itself.
     const ONE_THREAD: &str = "RAYON_NUM_THREADS";
@@ -42,26 +86,19 @@ fn main() -> ExitCode {
         let status = again.args(std::env::args_os().skip(1)).env(ONE_THREAD, "1").status().unwrap();
         return if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    let alone = std::env::args().any(|arg| arg == "--alone");
-    let wanted: Vec<_> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
     let peak = peak_flops();
     println!("peak of this core: {:.0} GFLOP/s\n", peak / 1e9);
     println!(
         "{:<34} {:>6} {:>12} {:>10} {:>6} {:>12} {:>7}",
         "", "rows", "rows/s", "GFLOP/s", "peak", "candle", "ratio"
     );
-    for work in works() {
-        for &rows in &work.rows {
-            if wanted.is_empty() || wanted.iter().any(|wanted| work.name.contains(wanted.as_str())) {
-                measure(&work, rows, peak, alone);
-            }
-        }
-    }
+    args.works().for_each(|(work, rows)| measure(&work, rows, peak, args.alone));
     println!("\npeak of this core, again: {:.0} GFLOP/s", peak_flops() / 1e9);
     ExitCode::SUCCESS
 }
 
 /// A network and its task.
+#[derive(Clone)]
 struct Work {
     name: String,
     spec: NetworkSpec,
@@ -143,6 +180,19 @@ fn measure(work: &Work, rows: usize, peak: f64, alone: bool) {
     );
 }
 
+fn measure_on(device: &Device, work: &Work, rows: usize) {
+    let network = CandleNetwork::new(work.spec.clone(), device.clone()).unwrap();
+    let mut case = Case::new(work, rows, Box::new(network));
+    case.load();
+    let mut run = || case.run();
+    (0..WARM_UPS).for_each(|_| run());
+    let (start, mut samples) = (Instant::now(), Vec::new());
+    while samples.len() < SAMPLES && (samples.len() < 3 || start.elapsed() < PATIENCE) {
+        samples.push(seconds_per_call(&mut run));
+    }
+    println!("{:<50} {rows:>6} {:>12.0} rows/s", work.name, rows as f64 / median(samples));
+}
+
 fn median(mut samples: Vec<f64>) -> f64 {
     samples.sort_by(f64::total_cmp);
     samples[samples.len() / 2]
@@ -166,6 +216,7 @@ struct Case {
     bytes: Vec<u8>,
     numbers: Vec<f32>,
     memory: Option<(Vec<f32>, Vec<bool>)>,
+    loaded: LoadedObs,
     rows: usize,
     loss: ActorCritic,
     learn: bool,
@@ -187,6 +238,7 @@ impl Case {
             bytes: if is_bytes { (0..len).map(|_| rng.below(256) as u8).collect() } else { Vec::new() },
             numbers: if is_bytes { Vec::new() } else { (0..len).map(|_| rng.normal() as f32).collect() },
             memory: spec.lstm.map(|_| (vec![0.0; columns * spec.state_len()], vec![false; rows])),
+            loaded: LoadedObs::default(),
             rows,
             loss: ActorCritic::new(rows, spec.dist_len),
             learn: work.learn,
@@ -197,9 +249,19 @@ impl Case {
         }
     }
 
+    /// Copies the observations to the network's device, if it has one.
+    fn load(&mut self) {
+        let loader = self.network.obs_loader();
+        let obs = if self.bytes.is_empty() { ObsRef::F32(&self.numbers) } else { ObsRef::U8(&self.bytes) };
+        loader.into_iter().for_each(|loader| loader.load(obs, self.rows, &mut self.loaded).unwrap());
+    }
+
     fn run(&mut self) {
         let obs = if self.bytes.is_empty() { ObsRef::F32(&self.numbers) } else { ObsRef::U8(&self.bytes) };
         let mut input = Input::new(obs, self.rows);
+        if self.loaded.rows() > 0 {
+            input = input.with_loaded(&self.loaded);
+        }
         if let Some((state, starts)) = &self.memory {
             input = input.with_memory(Memory { state, starts });
         }

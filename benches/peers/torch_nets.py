@@ -5,14 +5,16 @@ What you set up first, in a virtual environment:
     python3 -m venv target/torch && target/torch/bin/pip install torch numpy
     target/torch/bin/python benches/peers/torch_nets.py            # all of it, about two minutes
     target/torch/bin/python benches/peers/torch_nets.py mlp        # what has `mlp` in its name
+    target/torch/bin/python benches/peers/torch_nets.py --device cuda --rows 256,4096 cnn
 
 Run it right before or after the bench, on a machine that is doing nothing else, and compare the ratio. A learning step
 is forward, an actor-critic loss, backward and Adam, as in the bench. Image networks run in `channels_last` too, the
-layout that oneDNN likes best; the better of the two is the one to compare with.
+layout that oneDNN likes best; the better of the two is the one to compare with. On a GPU, observations are there
+already, and TF32 is off, as in candle; `--tf32` turns it on.
 """
 
+import argparse
 import os
-import sys
 import time
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -86,15 +88,16 @@ class Lstm(nn.Module):
         return self.policy(x), self.value(x)
 
 
-def seconds(call):
-    """The median time of a call: at least 2 ms a sample, at most 6 s in all."""
-    call(), call()
+def seconds(call, wait):
+    """The median time of a call: at least 2 ms a sample, at most 6 s in all. `wait` waits for the device."""
+    call(), call(), call(), wait()
     samples, start = [], time.perf_counter()
     while len(samples) < 101 and (len(samples) < 3 or time.perf_counter() - start < 6.0):
         begin, calls = time.perf_counter(), 0
         while time.perf_counter() - begin < 0.002:
             call()
             calls += 1
+        wait()
         samples.append((time.perf_counter() - begin) / calls)
     return sorted(samples)[len(samples) // 2]
 
@@ -106,12 +109,15 @@ def loss(logits, values, actions, advantages, targets):
     return (-chosen * advantages - 0.01 * entropy + 0.25 * (values[:, 0] - targets) ** 2).mean()
 
 
-def measure(name, net, obs, rows, learn):
+def measure(name, net, obs, rows, learn, device):
+    net, obs = net.to(device), obs.to(device)
+    wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
     if not learn:
         with torch.inference_mode():
-            took = seconds(lambda: net(obs))
+            took = seconds(lambda: net(obs), wait)
     else:
-        actions, advantages, targets = torch.arange(rows) % 2, torch.randn(rows), torch.randn(rows)
+        actions = torch.arange(rows, device=device) % 2
+        advantages, targets = torch.randn(rows, device=device), torch.randn(rows, device=device)
         optimizer = torch.optim.Adam(net.parameters(), 1e-6, fused=True)
 
         def step():
@@ -119,33 +125,42 @@ def measure(name, net, obs, rows, learn):
             loss(*net(obs), actions, advantages, targets).backward()
             optimizer.step()
 
-        took = seconds(step)
+        took = seconds(step, wait)
     print(f"{name:<50} {rows:>6} {rows / took:>12.0f} rows/s", flush=True)
 
 
 def main():
-    wanted = sys.argv[1:]
-    print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} thread, {torch.backends.cpu.get_cpu_capability()}")
+    parser = argparse.ArgumentParser(description="Measures PyTorch on the shapes of `cargo bench --bench policy`.")
+    parser.add_argument("wanted", nargs="*", help="parts of the names to measure [default: all]")
+    parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
+    parser.add_argument("--rows", type=lambda text: [int(rows) for rows in text.split(",")], help="rows of batches")
+    parser.add_argument("--tf32", action="store_true", help="let the GPU round to TF32")
+    args = parser.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = args.tf32
+    on_cpu = f"{torch.get_num_threads()} thread, {torch.backends.cpu.get_cpu_capability()}"
+    place = torch.cuda.get_device_name(args.device) if args.device.type == "cuda" else on_cpu
+    print(f"PyTorch {torch.__version__}, {place}, TF32 {'on' if args.tf32 else 'off'}")
 
     def run(name, net, obs, rows, learn):
         name = f"{name} {'learning' if learn else 'acting'}"
-        if not wanted or any(part in name for part in wanted):
-            measure(name, net, obs, rows, learn)
+        if not args.wanted or any(part in name for part in args.wanted):
+            measure(name, net, obs, rows, learn, args.device)
 
     for activation in (torch.tanh, torch.relu):
         for learn, batches in ((False, (1, 64, 256, 4096)), (True, (64, 512, 4096))):
-            for rows in batches:
+            for rows in args.rows or batches:
                 run(f"mlp 4-64-64 {activation.__name__}", Mlp(activation), torch.randn(rows, 4), rows, learn)
     for name, kind, batches in (("nature cnn", Nature, (32, 256)), ("residual cnn", Residual, (32,))):
         for channels_last in (False, True):
             layout = torch.channels_last if channels_last else torch.contiguous_format
             for learn in (False, True):
-                for rows in batches:
+                for rows in args.rows or batches:
                     obs = torch.randint(0, 256, (rows, 4, 84, 84), dtype=torch.uint8).to(memory_format=layout)
                     net = kind().to(memory_format=layout)
                     run(f"{name}{' channels_last' if channels_last else ''}", net, obs, rows, learn)
     for learn in (False, True):
-        run("lstm 256, 20 steps", Lstm(), torch.randn(20, 32, 256), 640, learn)
+        for rows in args.rows or (640,):
+            run("lstm 256, 20 steps", Lstm(), torch.randn(20, rows // 20, 256), rows, learn)
 
 
 if __name__ == "__main__":

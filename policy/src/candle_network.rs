@@ -330,7 +330,13 @@ impl ObsLoader for Uploader {
         check_len("observations", len / (row * columns).max(1) * row * columns, len)?;
         // Dropped first, so that the device never holds two batches.
         *into = LoadedObs::default();
-        let there = upload_obs(obs, &self.obs, &self.device).map_err(failed_while("copying observations"))?;
+        let copy = || {
+            let there = upload_obs(obs, &self.obs, &self.device)?;
+            // Every thread has a CUDA stream of its own, and nothing orders the learner's after this one.
+            self.device.synchronize()?;
+            Ok(there)
+        };
+        let there = copy().map_err(failed_while("copying observations"))?;
         *into = LoadedObs { rows: len / row, place: Place::Device(there) };
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! This package depends on no room, so that it builds in seconds and still works when a room does not.
 
 mod browser;
+mod cuda;
 mod exports;
 mod learning;
 mod python;
@@ -15,7 +16,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, Command, value_parser};
 
-use stages::STAGES;
+use stages::{CUDA, STAGES};
 
 fn main() -> anyhow::Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
@@ -23,6 +24,7 @@ fn main() -> anyhow::Result<ExitCode> {
     match matches.subcommand() {
         Some(("golden", args)) => stages::golden(&root, args.get_one::<PathBuf>("dir")),
         Some(("learning", args)) => learning::run(&root, args),
+        Some(("toolkit", _)) => stages::toolkit(&root),
         Some(("picture", _)) => stages::picture(&root),
         Some(("crash", args)) => stages::crash(&root, args.get_one::<u64>("kills").copied()),
         Some((name, _)) if name != "ci" => stages::one(&root, name),
@@ -40,6 +42,7 @@ fn command_line() -> Command {
         .subcommand_required(true)
         .subcommand(Command::new("ci").about("Run every stage below, in order, and stop at the first that fails"))
         .subcommands(stages)
+        .subcommand(Command::new(CUDA.name).about(CUDA.about))
         .subcommand(
             Command::new("crash")
                 .about("Kill runs of every kind at random times and go on with each until it ends; `test` kills fewer")
@@ -55,6 +58,9 @@ fn command_line() -> Command {
         .subcommand(
             Command::new("picture")
                 .about("Train, and take the pictures of the live page that the docs show, with Debian's chromium"),
+        )
+        .subcommand(
+            Command::new("toolkit").about("Install a CUDA toolkit below target/ from PyPI, and print its folder"),
         )
         .subcommand(
             Command::new("golden")

@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 /// Packages that are there now, or why they cannot be had.
 pub(crate) type Installed = Result<PathBuf, String>;
@@ -34,6 +34,13 @@ pub(crate) fn in_folder(root: &Path, name: &str, package: &str) -> Installed {
     let folder = target(root).join("python-packages").join(name);
     let mut pip = pip(&target(root).join("python/bin/python"));
     run(pip.args(["--no-deps", "--upgrade", "--target"]).arg(&folder).arg(package)).map(|()| folder)
+}
+
+/// The folder that packages of this interpreter are installed into.
+pub(crate) fn site_packages(python: &Path) -> Result<PathBuf> {
+    let output = Command::new(python).args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).output();
+    let output = output.with_context(|| format!("cannot run {}", python.display()))?;
+    Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim_end()))
 }
 
 /// Whether an interpreter is there and has the package.

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::browser::Browser;
-use crate::{exports, python, readers, tidy};
+use crate::{cuda, exports, python, readers, tidy};
 
 /// One stage of CI; `cargo xtask <name>` runs it alone.
 pub(crate) struct Stage {
@@ -27,6 +27,7 @@ enum Work {
     Torch,
     Gymnasium,
     Page,
+    Cuda,
 }
 
 /// What comes of a stage.
@@ -69,6 +70,9 @@ impl Stage {
 /// Builds the programs as the stage `test` does: `build --bins` would compile many crates again, with the
 /// features that tests ask for turned off.
 const BINS: &str = "test --no-run --quiet --workspace --lib --bins --tests --features env-process,hosts-zenoh";
+
+/// Lints what depends on the feature `cuda`; the stage `clippy` lints the rest.
+const CUDA_LINTS: &str = "clippy --package pronk-policy --package pronk --all-targets --features cuda -- -D warnings";
 
 /// In this order: cheap ones first, so that a slip shows at once.
 pub(crate) const STAGES: &[Stage] = &[
@@ -127,6 +131,13 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage::cargo("benches", "Build the benches", "build --workspace --benches --features env-process,hosts-zenoh"),
 ];
 
+/// Not part of CI: nvcc compiles candle's kernels first, which takes many minutes.
+pub(crate) const CUDA: Stage = Stage {
+    name: "cuda",
+    about: "Lint the feature `cuda`, without a GPU, if NVIDIA's compiler can be had from PyPI; not part of `ci`",
+    work: Work::Cuda,
+};
+
 /// Runs all stages in order and stops at the first that fails.
 pub(crate) fn ci(root: &Path) -> Result<ExitCode> {
     let started = Instant::now();
@@ -171,7 +182,7 @@ fn table(ended: &[(&str, Outcome, Duration)], total: Duration) -> String {
 
 /// Runs the stage called `name`.
 pub(crate) fn one(root: &Path, name: &str) -> Result<ExitCode> {
-    let stage = STAGES.iter().find(|stage| stage.name == name);
+    let stage = STAGES.iter().chain([&CUDA]).find(|stage| stage.name == name);
     let (outcome, time) = run(root, stage.with_context(|| format!("there is no stage `{name}`"))?)?;
     let said = match &outcome {
         Outcome::Passed => "passed",
@@ -198,6 +209,17 @@ pub(crate) fn crash(root: &Path, kills: Option<u64>) -> Result<ExitCode> {
     let mut command =
         cargo(root, "test --package pronk --test all --features env-process,hosts-zenoh -- crash:: --nocapture");
     Ok(exit_code(succeeds(command.env("PRONK_TEST_KILLS", kills.unwrap_or(100).to_string()))?))
+}
+
+/// Assembles a CUDA toolkit to build programs with and prints its folder.
+pub(crate) fn toolkit(root: &Path) -> Result<ExitCode> {
+    match cuda::toolkit_to_link(root)? {
+        Ok(folder) => {
+            say(&folder.display().to_string())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(why) => bail!("the CUDA toolkit could not be installed: {why}"),
+    }
 }
 
 /// Makes the pictures of the live page in the docs.
@@ -235,6 +257,11 @@ fn run(root: &Path, stage: &Stage) -> Result<(Outcome, Duration)> {
         },
         Work::Page => match Browser::find(root)? {
             Ok(browser) => Outcome::passed(succeeds(&mut cargo(root, BINS))? && browser.check(root)?),
+            Err(why) => Outcome::NotChecked(why),
+        },
+        // Linting runs nothing, so it needs no GPU.
+        Work::Cuda => match cuda::to_compile(root)? {
+            Ok(variables) => Outcome::passed(succeeds(cargo(root, CUDA_LINTS).envs(variables))?),
             Err(why) => Outcome::NotChecked(why),
         },
     };

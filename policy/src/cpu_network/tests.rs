@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod batch;
+mod device;
 mod edges;
 mod gradients;
 mod oracle;

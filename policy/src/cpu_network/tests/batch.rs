@@ -1,6 +1,6 @@
 //! Random batches, and what it is for two implementations to agree on one.
 
-use crate::{Input, Memory, NetworkSpec, ObsDtype, ObsRef, OutputGrads, ParamLayout, Params, Rng};
+use crate::{Input, Memory, NetworkSpec, ObsDtype, ObsRef, OutputGrads, ParamEntry, ParamLayout, Params, Rng};
 
 /// A batch with the gradient of a loss.
 pub(super) struct Batch {
@@ -116,14 +116,19 @@ pub(super) fn random_params(spec: &NetworkSpec, seed: u64) -> Params {
     params
 }
 
-/// Equal to 1e-5 of the largest number: sums of many terms that cancel have no better relative precision in
-/// f32. Few numbers may all be small although their terms are not, so they need not be equal to better than
-/// 3e-6.
+/// Equal to 1e-5 of the largest number, and to 3e-6: see [`agree_to`].
 pub(super) fn agree(what: &str, expected: &[f32], got: &[f32]) -> Result<(), String> {
+    agree_to(1e-5, what, expected, got)
+}
+
+/// Equal to a share of the largest number: sums of many terms that cancel have no better relative precision
+/// in f32. Few numbers may all be small although their terms are not, so they need not be equal to better
+/// than 0.3 of that share.
+pub(super) fn agree_to(share: f32, what: &str, expected: &[f32], got: &[f32]) -> Result<(), String> {
     assert_eq!(expected.len(), got.len(), "{what}");
     let scale = expected.iter().fold(0.3_f32, |max, x| max.max(x.abs()));
     let apart =
-        expected.iter().zip(got).position(|(expected, got)| (expected - got).abs() > 1e-5 * scale || got.is_nan());
+        expected.iter().zip(got).position(|(expected, got)| (expected - got).abs() > share * scale || got.is_nan());
     match apart {
         None => Ok(()),
         Some(i) => Err(format!("{what}[{i}]: {} and {}, the largest is {scale}", expected[i], got[i])),
@@ -132,5 +137,16 @@ pub(super) fn agree(what: &str, expected: &[f32], got: &[f32]) -> Result<(), Str
 
 /// The same for each tensor of a gradient.
 pub(super) fn agree_by_tensor(layout: &ParamLayout, expected: &[f32], got: &[f32]) -> Result<(), String> {
-    layout.entries().iter().try_for_each(|entry| agree(&entry.name, &expected[entry.range()], &got[entry.range()]))
+    agree_by_tensor_to(1e-5, layout, expected, got)
+}
+
+/// [`agree_to`] for each tensor of a gradient.
+pub(super) fn agree_by_tensor_to(
+    share: f32,
+    layout: &ParamLayout,
+    expected: &[f32],
+    got: &[f32],
+) -> Result<(), String> {
+    let agrees = |entry: &ParamEntry| agree_to(share, &entry.name, &expected[entry.range()], &got[entry.range()]);
+    layout.entries().iter().try_for_each(agrees)
 }

@@ -1,0 +1,107 @@
+//! Every kind of network on candle's device agrees with `CpuNetwork`.
+//!
+//! `PRONK_TEST_DEVICE=cuda cargo test -p pronk-policy --features cuda device::` has them run on a GPU, and
+//! fails without one. By default the device is the CPU.
+
+use std::thread;
+
+use candle_core::Device;
+
+use super::batch::{Batch, agree_by_tensor_to, agree_to, random_params};
+use super::{image, numbers, run};
+use crate::{
+    Activation, CandleNetwork, CpuNetwork, DeviceSpec, Encoder, LoadedObs, Network, NetworkSpec, Outputs, Space, Torso,
+};
+
+/// Sums on a GPU have another order, and its `tanh` and `exp` other last digits.
+const TOLERANCE: f32 = 1e-4;
+
+fn device() -> Device {
+    let device = std::env::var("PRONK_TEST_DEVICE").unwrap_or_else(|_| "cpu".to_owned());
+    device.parse::<DeviceSpec>().and_then(|device| device.open()).unwrap_or_else(|error| panic!("{device}: {error}"))
+}
+
+/// Each encoder, with and without an LSTM, with one torso and two, for each kind of actions; of full-sized
+/// images, which take long, for one kind.
+fn every_kind() -> Vec<NetworkSpec> {
+    let actions = [
+        Space::discrete(6).unwrap(),
+        Space::multi_discrete(vec![3, 2, 4]).unwrap(),
+        Space::boxed(vec![-1.0; 3], vec![1.0; 3], vec![3]).unwrap(),
+    ];
+    let mlp = |activation| Encoder::Mlp { hidden: vec![64, 48], activation };
+    let encoders = [
+        (numbers(11), mlp(Activation::Tanh)),
+        (numbers(11), mlp(Activation::Relu)),
+        (image(2, 12, 10), mlp(Activation::Tanh)),
+        (image(4, 84, 84), Encoder::nature_cnn()),
+        (image(4, 84, 84), Encoder::impala_cnn()),
+        // Sides that leave a rest in every stride.
+        (image(3, 37, 42), Encoder::NatureCnn { hidden: 24 }),
+        (image(3, 17, 13), Encoder::ImpalaCnn { channels: vec![5, 7], hidden: 24 }),
+    ];
+    let mut specs = Vec::new();
+    for (obs, encoder) in encoders {
+        let actions = if obs.obs_len() > 10_000 { &actions[..1] } else { &actions[..] };
+        for action in actions {
+            for lstm in [None, Some(32)] {
+                for torso in [Torso::Shared, Torso::Separate] {
+                    let usual = NetworkSpec::for_spaces(&obs, action).unwrap();
+                    specs.push(NetworkSpec { encoder: encoder.clone(), lstm, torso, ..usual });
+                }
+            }
+        }
+    }
+    specs
+}
+
+/// One of two batches has to do: see [`networks_agree`](super::networks_agree).
+fn agrees(spec: &NetworkSpec, device: &Device) -> Result<(), String> {
+    let compare = |seed| {
+        let (params, batch) = (random_params(spec, seed), Batch::random(spec, 3, 4, seed));
+        let expected = run(&mut CpuNetwork::new(spec).unwrap(), &params, &batch);
+        let got = run(&mut CandleNetwork::new(spec.clone(), device.clone()).unwrap(), &params, &batch);
+        for (expected, got) in [(&expected.0, &got.0), (&expected.1, &got.1)] {
+            agree_to(TOLERANCE, "logits", &expected.logits, &got.logits)?;
+            agree_to(TOLERANCE, "values", &expected.values, &got.values)?;
+            agree_to(TOLERANCE, "state", &expected.state, &got.state)?;
+        }
+        agree_by_tensor_to(TOLERANCE, params.layout(), &expected.2, &got.2)
+    };
+    compare(1).or_else(|_| compare(2))
+}
+
+#[test]
+fn every_kind_of_network_agrees_on_the_device() {
+    let device = device();
+    let specs = every_kind();
+    let failures: Vec<_> = specs
+        .iter()
+        .filter_map(|spec| agrees(spec, &device).err().map(|differs| format!("{spec:?}: {differs}")))
+        .collect();
+    assert!(failures.is_empty(), "{} of {} kinds differ:\n{}", failures.len(), specs.len(), failures.join("\n"));
+}
+
+/// The copy must have ended when the other thread says so, whatever the device is doing for this one.
+#[test]
+fn observations_loaded_by_another_thread_are_whole() {
+    let usual = NetworkSpec::for_spaces(&image(4, 84, 84), &Space::discrete(6).unwrap()).unwrap();
+    let spec = NetworkSpec { encoder: Encoder::NatureCnn { hidden: 8 }, torso: Torso::Shared, ..usual };
+    let params = random_params(&spec, 1);
+    let batches: Vec<_> = (0..4).map(|seed| Batch::random(&spec, 4, 16, seed)).collect();
+    let mut oracle = CpuNetwork::new(&spec).unwrap();
+    let mut network = CandleNetwork::new(spec, device()).unwrap();
+    let loader = network.obs_loader().unwrap();
+    let (mut loaded, mut expected, mut got) = (LoadedObs::default(), Outputs::default(), Outputs::default());
+    for (round, batch) in batches.iter().cycle().take(24).enumerate() {
+        oracle.forward(&params, &batch.input(), &mut expected).unwrap();
+        thread::scope(|scope| {
+            // Work of this thread, of which the device may still have some to do.
+            scope.spawn(|| loader.load(batch.input().obs, 16, &mut loaded).unwrap());
+            network.forward_for_learning(&params, &batches[0].input(), &mut got).unwrap();
+        });
+        network.forward_for_learning(&params, &batch.input().with_loaded(&loaded), &mut got).unwrap();
+        let agreed = agree_to(TOLERANCE, "logits", &expected.logits, &got.logits);
+        agreed.unwrap_or_else(|differs| panic!("round {round}: {differs}"));
+    }
+}
