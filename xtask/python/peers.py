@@ -66,7 +66,7 @@ def install(args, plan):
         why = failure([sys.executable, "-m", "venv", venv])
         if not why:
             for folder in venv.glob("lib/python*/site-packages"):
-                (folder / "torch.pth").write_text(f"{shared.resolve()}\n")
+                (folder / "torch.pth").write_text(f"{shared.resolve()}\n{peer.get('site', '')}\n")
             environment = os.environ | peer.get("environment", {})
             pip = [python, "-m", "pip", "install", "--quiet", *peer.get("options", [])]
             if first := peer.get("before"):

@@ -29,7 +29,7 @@ def page(root, plan):
     for work in plan["works"]:
         if runs := read_runs(folder / f"{work['name']}.jsonl"):
             make = rows_section if work["kind"] == "rows" else section
-            parts.append(make(work, runs, titles, found["missing"]))
+            parts.append(make(work, runs, titles))
     parts.append(lines_of_code(root, plan, titles))
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
@@ -75,7 +75,7 @@ def spread(values):
     return f"{number(statistics.median(values))} ({number(min(values))} to {number(max(values))})"
 
 
-def section(work, runs, titles, missing):
+def section(work, runs, titles):
     """A table of the best settings, one row for each library, and one of all runs."""
     medians, rows, listed = {}, [], []
     for peer in work["runs"]:
@@ -87,7 +87,7 @@ def section(work, runs, titles, missing):
         good = [run for run in counted if succeeded(run)]
         if good:
             medians[peer] = statistics.median(run["figure"] for run in good)
-        if not own or peer in missing:
+        if not own:
             continue
         cells = [titles[peer], f"`{counted[0]['settings']}`" if counted else "none succeeded"]
         cells += [spread([run["figure"] for run in good]), ratio(work, medians, peer)]
@@ -129,30 +129,29 @@ def result(run):
     return number(run["figure"]) + ("" if run.get("reached", True) else " (missed)")
 
 
-def rows_section(work, runs, titles, missing):
+def rows_section(work, runs, titles):
     """A table with a row for each case of the work, and each library's figures."""
     figures = {}
     for run in runs:
         for row in run.get("rows", []):
             # Where a library has several layouts of a network, the better one counts.
             names = {name: value for name, value in row.items() if name.startswith("name")}
-            case = " ".join(names.values()).replace(" channels_last", "")
-            both = {"pronk": row.get("pronk"), row.get("other"): row.get("theirs")}
-            own = {run["peer"]: row["figure"]} if "figure" in row else both
+            case = ", ".join(names.values()).replace(" channels_last", "")
+            own = {"pronk" if run["peer"] == "pronk" else "theirs": row.get("figure")}
+            if "theirs" in row:
+                own = {"pronk": row["pronk"], "theirs": row["theirs"]}
             for library, figure in own.items():
                 rounds = figures.setdefault(case, {}).setdefault(library, {})
                 rounds[run["round"]] = max(rounds.get(run["round"], 0.0), float(figure))
     rows = []
     for case, libraries in figures.items():
         medians = {library: statistics.median(rounds.values()) for library, rounds in libraries.items()}
-        theirs = next((library for library in libraries if library != "pronk"), None)
-        if theirs is None or "pronk" not in libraries:
+        if len(medians) < 2:
             continue
-        what = f"{case}, beside {theirs}" if theirs not in titles else case
-        every = [", ".join(number(value) for value in libraries[library].values()) for library in ("pronk", theirs)]
-        rows.append([what, number(medians["pronk"]), number(medians[theirs]),
-                     f"{number(medians['pronk'] / medians[theirs])}×", *every])
-    heads = ["", "pronk", work["theirs"], "ratio", "pronk, all runs", f"{work['theirs']}, all runs"]
+        every = [", ".join(number(value) for value in libraries[library].values()) for library in ("pronk", "theirs")]
+        faster = f"{number(medians['pronk'] / medians['theirs'])}×"
+        rows.append([case, number(medians["pronk"]), number(medians["theirs"]), faster, *every])
+    heads = [work["case"], "pronk", work["theirs"], "ratio", "pronk, all runs", f"{work['theirs']}, all runs"]
     return "\n\n".join([f"## {work['title']}", work["about"].strip(), table(heads, rows)])
 
 
