@@ -23,6 +23,7 @@ def options(about, **defaults):
     parser.add_argument("--budget", type=int, default=10**9, help="env-steps after which to stop")
     parser.add_argument("--warm-up", type=float, default=3.0, help="seconds before the measurement")
     parser.add_argument("--seconds", type=float, default=10.0, help="seconds of the measurement, without --until")
+    parser.add_argument("--limit", type=float, default=90.0, help="seconds after which to stop")
     parser.add_argument("--updates", type=int, help="stop after so many updates")
     parser.set_defaults(**defaults)
     return parser
@@ -48,9 +49,10 @@ class Meter:
         return statistics.fmean(self.episodes) >= self.args.until
 
     def over(self, env_steps):
-        """Whether the return is reached or the budget spent; may be asked at any step."""
+        """Whether the return is reached, or the budget or the time spent; may be asked at any step."""
         self.env_steps = env_steps
-        return self.reached() or env_steps >= self.args.budget
+        late = time.perf_counter() - self.began > self.args.limit
+        return late or env_steps >= self.args.budget or self.reached()
 
     def updated(self, env_steps):
         """To be called after each update; whether the run is over."""
