@@ -6,8 +6,8 @@
     target/peers/torch-ppo/bin/python benches/peers/torch_nets.py mlp        # what has `mlp` in its name
 
 Compare the ratio, on a machine that does nothing else. A learning step is forward, an actor-critic loss, backward and
-Adam, as in the bench. Image networks run in `channels_last` too, the
-layout that oneDNN likes best; the better of the two is the one to compare with.
+Adam, as in the bench. Image networks run in `channels_last` too, the layout that oneDNN likes best; the better of the
+two is the one to compare with.
 """
 
 import os
