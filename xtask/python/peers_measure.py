@@ -1,12 +1,14 @@
 """Runs a command to its end and prints JSON: its output, its seconds, and the most memory that its processes had.
 
-The processes are the command's own and all that they start, also those whose parents have ended.
+The processes are the command's own and all that they start, also those whose parents have ended. `others` is how many
+cores all other programs kept busy meanwhile.
 """
 
 import ctypes
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -21,7 +23,7 @@ def main():
     first, limit, command = re.compile(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]
     # Processes whose parents end become children of this one, and are still counted and ended.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    began = time.perf_counter()
+    began, busy_before = time.perf_counter(), busy()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
     found = {"out": [], "err": [], "first_s": None}
 
@@ -42,7 +44,7 @@ def main():
             timed_out = True
             break
         time.sleep(EVERY_S)
-    seconds = time.perf_counter() - began
+    seconds, busy_after = time.perf_counter() - began, busy()
     left = descendants(os.getpid())
     for pid in left:
         try:
@@ -52,10 +54,29 @@ def main():
     for reader in readers:
         reader.join(timeout=5)
     status = "timed out" if timed_out else process.wait()
+    reap()
+    own = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    others = max(0.0, busy_after - busy_before - own) / seconds
     print(json.dumps({
-        "status": status, "process_s": seconds, "peak_mib": peak / 2**20, "first_s": found["first_s"],
+        "status": status, "process_s": seconds, "peak_mib": peak / 2**20, "first_s": found["first_s"], "others": others,
         "out": "".join(found["out"]), "err": "".join(found["err"])[-4000:],
     }))  # fmt: skip
+
+
+def busy():
+    """Seconds that the cores have been busy, all together."""
+    with open("/proc/stat") as file:
+        user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def reap():
+    """Waits for what has ended, so that its time counts as the command's."""
+    try:
+        while os.waitpid(-1, 0):
+            pass
+    except ChildProcessError:
+        pass
 
 
 def descendants(root):

@@ -171,8 +171,8 @@ HEAD = """# Benchmarks
 turns, run by run. Each tries its settings once, in a round that does not count (*choice*); the setting that was
 best is measured in the rounds that follow. Figures are medians, with the range in brackets.
 
-*Peak memory* is the most that a run's processes had resident together, looked at four times a second; pages
-that they share count once.
+A run counts only if other programs kept at most a tenth of a core busy meanwhile. *Peak memory* is the most
+that a run's processes had resident together, looked at four times a second; pages that they share count once.
 """
 
 LINES = """
