@@ -76,7 +76,7 @@ def install(args, plan):
             if first := peer.get("before"):
                 why = failure([*pip, *first], environment)
             why = why or failure([*pip, *peer["packages"]], environment)
-        why = why or failure([python, "-c", f"import {peer['imports']}"])
+        why = why or failure([python, "-c", f"import {peer['imports']}"], cwd=args.folder)
         if why:
             print(f"{peer['title']} could not be installed: {why}", flush=True)
             missing[peer["name"]] = why
@@ -85,10 +85,10 @@ def install(args, plan):
     return missing
 
 
-def failure(command, environment=None):
+def failure(command, environment=None, cwd=None):
     """Runs it; the line that says why it failed, if it did."""
     try:
-        run = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
+        run = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment, cwd=cwd)
     except subprocess.TimeoutExpired:
         return "it took longer than 10 minutes"
     if run.returncode == 0:

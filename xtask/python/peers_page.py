@@ -2,6 +2,7 @@
 
 import json
 import statistics
+import textwrap
 
 
 def read_runs(path):
@@ -25,13 +26,20 @@ def page(root, plan):
     folder = root / "docs/benchmarks"
     found = json.loads((folder / "machine.json").read_text())
     titles = {"pronk": "pronk"} | {peer["name"]: peer["title"] for peer in plan["peers"]}
-    parts = [HEAD, machine(found, titles)]
+    parts = [wrapped(HEAD), machine(found, titles)]
     for work in plan["works"]:
         if runs := read_runs(folder / f"{work['name']}.jsonl"):
             make = rows_section if work["kind"] == "rows" else section
             parts.append(make(work, runs, titles))
     parts.append(lines_of_code(root, plan, titles))
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def wrapped(text):
+    """In the columns that pages of this repository have."""
+    paragraphs = text.strip().split("\n\n")
+    fill = lambda text: textwrap.fill(text, 108, break_long_words=False, break_on_hyphens=False)
+    return "\n\n".join(part if part.startswith("#") else fill(part) for part in paragraphs)
 
 
 def table(heads, rows):
@@ -100,7 +108,7 @@ def section(work, runs, titles):
     if work.get("target"):
         heads += ["env-steps", "reached", "seconds with start-up"]
     heads.append("peak memory, MiB")
-    parts = [f"## {work['title']}", work["about"], table(heads, rows)]
+    parts = [f"## {work['title']}", wrapped(work["about"]), table(heads, rows)]
     parts.append(f"All runs, in {work['unit']}:\n\n" + table(["library", "settings", "choice", "rounds"], listed))
     return "\n\n".join(part.strip() for part in parts)
 
@@ -152,7 +160,7 @@ def rows_section(work, runs, titles):
         faster = f"{number(medians['pronk'] / medians['theirs'])}×"
         rows.append([case, number(medians["pronk"]), number(medians["theirs"]), faster, *every])
     heads = [work["case"], "pronk", work["theirs"], "ratio", "pronk, all runs", f"{work['theirs']}, all runs"]
-    return "\n\n".join([f"## {work['title']}", work["about"].strip(), table(heads, rows)])
+    return "\n\n".join([f"## {work['title']}", wrapped(work["about"]), table(heads, rows)])
 
 
 def lines_of_code(root, plan, titles):
@@ -161,7 +169,7 @@ def lines_of_code(root, plan, titles):
         text = (root / path).read_text().splitlines()
         code = [line for line in text if line.strip() and not line.strip().startswith(("#", "//"))]
         rows.append([titles[name], str(len(code)), f"[`{path}`](../{path})"])
-    return "\n\n".join(["## Lines of code", LINES.strip(), table(["library", "lines", "file"], rows)])
+    return "\n\n".join(["## Lines of code", wrapped(LINES), table(["library", "lines", "file"], rows)])
 
 
 HEAD = """# Benchmarks

@@ -28,6 +28,8 @@ pub(crate) fn run(root: &Path, args: &ArgMatches) -> Result<ExitCode> {
         }
     }
     let mut script = Command::new("python3");
+    // Scripts import their neighbours, whose bytecode would lie in the repository.
+    script.env("PYTHONDONTWRITEBYTECODE", "1");
     script.arg(root.join("xtask/python/peers.py")).arg("--root").arg(root);
     script.arg("--folder").arg(target.join("peers"));
     script.arg("--bin-dir").arg(built.map_or_else(|| target.join("release"), PathBuf::clone));
