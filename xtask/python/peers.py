@@ -106,7 +106,9 @@ def note_machine(args, plan):
     if old and old["machine"] != machine:
         sys.exit(f"{path.parent} has figures of another machine: remove them, or measure there")
     missing = install(args, plan)
-    versions = {"pronk": git(args.root)}
+    # Programs from elsewhere may be of another commit.
+    is_built = args.bin_dir.parent == args.folder.parent
+    versions = {"pronk": git(args.root) if is_built else "built elsewhere (`--bin-dir`)"}
     for peer in plan["peers"]:
         if peer["name"] not in missing:
             python = args.folder / peer["name"] / "bin/python"
