@@ -11,4 +11,4 @@ config = (
 algorithm = config.build_algo()
 while algorithm.train()["env_runners"].get("episode_return_mean", 0) < 475:
     pass
-algorithm.save("cartpole")
+algorithm.save()
