@@ -1,16 +1,15 @@
 """PyTorch on the shapes of `cargo bench --bench policy`: rows a second, acting and learning, on one thread.
 
-What you set up first, in a virtual environment:
+`cargo xtask peers networks` runs both in turn. Alone, with the interpreter that it has set up:
 
-    python3 -m venv target/torch && target/torch/bin/pip install torch numpy
-    target/torch/bin/python benches/peers/torch_nets.py            # all of it, about two minutes
-    target/torch/bin/python benches/peers/torch_nets.py mlp        # what has `mlp` in its name
-    target/torch/bin/python benches/peers/torch_nets.py --device cuda --rows 256,4096 cnn
+    target/peers/torch-ppo/bin/python benches/peers/torch_nets.py            # all of it, about two minutes
+    target/peers/torch-ppo/bin/python benches/peers/torch_nets.py mlp        # what has `mlp` in its name
+    target/peers/torch-ppo/bin/python benches/peers/torch_nets.py --device cuda --rows 256,4096 cnn
 
-Run it right before or after the bench, on a machine that is doing nothing else, and compare the ratio. A learning step
-is forward, an actor-critic loss, backward and Adam, as in the bench. Image networks run in `channels_last` too, the
-layout that oneDNN likes best; the better of the two is the one to compare with. On a GPU, observations are there
-already, and TF32 is off, as in candle; `--tf32` turns it on.
+Compare the ratio, on a machine that does nothing else. A learning step is forward, an actor-critic loss, backward and
+Adam, as in the bench. Image networks run in `channels_last` too, the layout that oneDNN likes best; the better of the
+two is the one to compare with. On a GPU, observations are there already, and TF32 is off, as in candle; `--tf32` turns
+it on.
 """
 
 import argparse

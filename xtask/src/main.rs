@@ -6,6 +6,7 @@ mod browser;
 mod cuda;
 mod exports;
 mod learning;
+mod peers;
 mod python;
 mod readers;
 mod stages;
@@ -25,6 +26,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Some(("golden", args)) => stages::golden(&root, args.get_one::<PathBuf>("dir")),
         Some(("learning", args)) => learning::run(&root, args),
         Some(("toolkit", _)) => stages::toolkit(&root),
+        Some(("peers", args)) => peers::run(&root, args),
         Some(("picture", _)) => stages::picture(&root),
         Some(("crash", args)) => stages::crash(&root, args.get_one::<u64>("kills").copied()),
         Some((name, _)) if name != "ci" => stages::one(&root, name),
@@ -55,6 +57,7 @@ fn command_line() -> Command {
                 .arg(seeds.help("Seeds 1 to this one [default: as many as the task says]"))
                 .arg(Arg::new("table").long("table").action(ArgAction::SetTrue).help("Train nothing, write the table")),
         )
+        .subcommand(peers_command())
         .subcommand(
             Command::new("picture")
                 .about("Train, and take the pictures of the live page that the docs show, with Debian's chromium"),
@@ -66,6 +69,24 @@ fn command_line() -> Command {
             Command::new("golden")
                 .about("Compare with golden numbers and print what was compared; `test` runs the same code")
                 .arg(dir.help("A directory of golden files [default: tests/golden of this repository]")),
+        )
+}
+
+fn peers_command() -> Command {
+    let bin_dir = Arg::new("bin-dir").long("bin-dir").value_name("DIR").value_parser(value_parser!(PathBuf));
+    let flag = |name| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    Command::new("peers")
+        .about("Measure pronk beside other libraries, as benches/peers.toml says, and write docs/benchmarks.md")
+        .arg(Arg::new("works").value_name("WORK").num_args(0..).help("The works to measure [default: all]"))
+        .arg(flag("quick").help("One round after the choice of settings, of two settings each"))
+        .arg(flag("table").help("Measure nothing, write the page"))
+        .arg(bin_dir.help("A folder with programs of pronk, instead of building them"))
+        .arg(
+            Arg::new("prefix")
+                .long("prefix")
+                .value_name("COMMAND")
+                .allow_hyphen_values(true)
+                .help("A command to run each measurement with, such as \"taskset -c 0,1\""),
         )
 }
 
