@@ -5,7 +5,7 @@ mod failures;
 mod videos;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -268,17 +268,21 @@ fn the_best_goes_into_the_folder_of_the_run_that_goes_on() {
     assert_eq!(Checkpoint::load(new.path().join("best")).unwrap().score, kept.score);
 }
 
-/// CartPole that waits in evaluations: each step takes one message, until the sender is dropped.
-fn gated() -> (Sender<()>, impl Fn(&EnvContext) -> Before<Gate> + Clone) {
+/// CartPole that waits in evaluations: each step takes one message, until the sender is dropped. Also whether
+/// a step has begun.
+fn gated() -> (Sender<()>, Arc<AtomicBool>, impl Fn(&EnvContext) -> Before<Gate> + Clone) {
     let (open, gate) = unbounded::<()>();
-    (open, move |_: &EnvContext| Before(CartPole::new(), gate_of(is_evaluator().then(|| gate.clone()))))
+    let inside = Arc::new(AtomicBool::new(false));
+    let gate = (gate, Arc::clone(&inside));
+    (open, inside, move |_: &EnvContext| Before(CartPole::new(), gate_of(is_evaluator().then(|| gate.clone()))))
 }
 
 type Gate = Box<dyn FnMut() -> Result<(), EnvError> + Send>;
 
-fn gate_of(gate: Option<Receiver<()>>) -> Gate {
+fn gate_of(gate: Option<(Receiver<()>, Arc<AtomicBool>)>) -> Gate {
     Box::new(move || {
-        if let Some(gate) = &gate {
+        if let Some((gate, inside)) = &gate {
+            inside.store(true, Ordering::Relaxed);
             let _ = gate.recv();
         }
         Ok(())
@@ -289,7 +293,7 @@ fn gate_of(gate: Option<Receiver<()>>) -> Gate {
 fn training_does_not_wait_for_an_evaluation_and_nothing_queues_up() {
     for config in [small(0), small(2), deterministic(2, 1)] {
         without_hanging("training beside a slow evaluation", move || {
-            let (open, make) = gated();
+            let (open, _, make) = gated();
             let config = with(evaluated(config, 1), |config| config.evaluation.every = Some(Every::EnvSteps(500)));
             let mut trainer = Trainer::new(config, make).unwrap();
             let began = until(&mut trainer, |dict| number(dict, "running_s").is_some());

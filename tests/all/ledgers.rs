@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pronk::TrainResult;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 
@@ -61,4 +62,26 @@ fn a_run_that_is_stopped_at_once_closes_too() {
     }
     let run = Trainer::new(small(1), |_: &EnvContext| CartPole::new()).unwrap().run(iterations(1)).unwrap();
     assert!(run.ledger_closed());
+}
+
+#[test]
+fn workers_that_wait_help_the_learner_if_threads_share_its_updates() {
+    let helped = |threads: usize| {
+        let mut config = small(2);
+        // Batches of several shares, of a learner that is slower than two workers.
+        config.workers.num_envs_per_worker = 64;
+        config.learner.train_batch_size = 64 * config.workers.rollout_fragment_length;
+        config.learner.num_sgd_iter = 4;
+        config.learner.num_learner_threads = std::num::NonZeroUsize::new(threads);
+        let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
+        let secs = |result: &TrainResult| -> f64 {
+            let state = |worker| format!("ledger.time.rollout-{worker}.states.helping");
+            (1..=2).map(|worker| result.dict.number(&state(worker)).unwrap()).sum()
+        };
+        let result = trainer.by_ref().take(200).map(|result| result.unwrap()).find(|result| secs(result) > 0.0);
+        assert!(trainer.finish().unwrap().ledger_closed());
+        result.is_some()
+    };
+    assert!(without_hanging("help", move || helped(2)));
+    assert!(without_hanging("no help", move || !helped(1)));
 }

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    ActionKind, BatchShape, MultiAgentBatch, NextError, Notifier, ObsKind, SampleBatch, ShutdownGuard, ShutdownToken,
-    Source, Tag, WeightPublisher, shutdown, source_contract, weight_cell,
+    ActionKind, BatchShape, Meanwhile, MultiAgentBatch, NextError, Notifier, ObsKind, SampleBatch, ShutdownGuard,
+    ShutdownToken, Source, Tag, WeightPublisher, shutdown, source_contract, weight_cell,
 };
 
 const SHAPE: BatchShape = BatchShape {

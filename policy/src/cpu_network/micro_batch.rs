@@ -105,13 +105,15 @@ impl MicroBatch {
 fn read_columns((head, row): (&[f32], usize), first: usize, columns: usize, to: &mut Vec<f32>) {
     if columns > 0 {
         to.resize(head.len() / row * columns, 0.0);
+    }
+    if columns > 0 && !head.is_empty() {
         copy_columns((&head[first..], row), (to, columns), columns);
     }
 }
 
 /// Writes columns of the rows of a head's gradient, as [`read_columns`].
 fn write_columns(from: &[f32], columns: usize, first: usize, (head, row): (&mut [f32], usize)) {
-    if columns > 0 {
+    if columns > 0 && !head.is_empty() {
         copy_columns((from, columns), (&mut head[first..], row), columns);
     }
 }
