@@ -14,7 +14,7 @@
 //! The run is as fast as the learner only where the learner is the limit: the last line says what is. More
 //! `--passes` give it more to do, more `--workers` bring it more.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::print_stdout)] // A bench prints its result.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use clap::Parser;
 use pronk::learner::{Learned, LearnerState, TrainBatch};
 use pronk::metrics::ByPolicy;
@@ -75,23 +76,23 @@ struct Args {
     bench: bool,
 }
 
-fn main() -> ExitCode {
+fn main() -> anyhow::Result<ExitCode> {
     let args = Args::parse();
-    let timeline = args.trace.as_ref().map(|path| Timeline::create(path, Timeline::DEFAULT_EVENTS).unwrap());
+    let timeline = args.trace.as_ref().map(|path| Timeline::create(path, Timeline::DEFAULT_EVENTS)).transpose()?;
     tracing_subscriber::registry().with(timeline.as_ref().map(Timeline::layer)).init();
     let (tell, told) = channel();
-    let seconds = Duration::try_from_secs_f64(args.seconds).unwrap();
+    let seconds = Duration::try_from_secs_f64(args.seconds).context("--seconds")?;
+    let screen = Screen { spec: screen_spec()?, shade: 0 };
     let mut trainer = Trainer::builder(config(&args))
-        .env(|_: &EnvContext| Screen::default())
+        .env(move |_: &EnvContext| screen.clone())
         .learner(move |inner| Ok(Box::new(Alone { inner, seconds, batches: 0, tell })))
-        .build()
-        .unwrap();
+        .build()?;
     if let Some(timeline) = timeline {
         trainer.add_reporter(timeline);
     }
-    let (alone, before, after) = measure(&mut trainer, &told);
-    trainer.finish().unwrap();
-    report(&args, &alone, &before, &after)
+    let (alone, before, after) = measure(&mut trainer, &told)?;
+    trainer.finish()?;
+    Ok(report(&args, &alone, &before, &after))
 }
 
 fn config(args: &Args) -> TrainerConfig {
@@ -113,16 +114,16 @@ fn config(args: &Args) -> TrainerConfig {
 
 /// Throughput of the learner alone, and the results at the beginning and the end of the measurement of the
 /// run.
-fn measure(trainer: &mut Trainer, told: &Receiver<Rates>) -> (Rates, TrainResult, TrainResult) {
-    let mut next = || trainer.next().unwrap().unwrap();
+fn measure(trainer: &mut Trainer, told: &Receiver<Rates>) -> anyhow::Result<(Rates, TrainResult, TrainResult)> {
+    let mut next = || anyhow::Ok(trainer.next().context("the run ended by itself")??);
     let alone = loop {
-        next();
+        next()?;
         if let Ok(alone) = told.try_recv() {
             break alone;
         }
     };
     // The queue, full since the learner repeated its batch, is back to normal.
-    (alone, next(), next())
+    Ok((alone, next()?, next()?))
 }
 
 fn report(args: &Args, alone: &Rates, before: &TrainResult, after: &TrainResult) -> ExitCode {
@@ -180,7 +181,8 @@ impl Learner for Alone {
         self.batches += 1;
         if self.batches == BATCHES_BEFORE {
             let rates = self.measure(batch)?;
-            self.tell.send(rates).unwrap();
+            // Refused only when the run has ended, and then they are not wanted.
+            let _ = self.tell.send(rates);
         }
         self.inner.learn(batch)
     }
@@ -211,20 +213,25 @@ impl Learner for Alone {
 }
 
 /// A game whose pictures have one shade each.
-#[derive(Default)]
+#[derive(Clone)]
 struct Screen {
+    spec: EnvSpec,
     shade: u8,
+}
+
+fn screen_spec() -> anyhow::Result<EnvSpec> {
+    Ok(EnvSpec {
+        name: "Screen".to_owned(),
+        observation: Space::bytes(vec![4, 84, 84])?,
+        action: Space::discrete(6)?,
+        max_episode_steps: Some(500),
+        action_mask: false,
+    })
 }
 
 impl Env for Screen {
     fn spec(&self) -> EnvSpec {
-        EnvSpec {
-            name: "Screen".to_owned(),
-            observation: Space::bytes(vec![4, 84, 84]).unwrap(),
-            action: Space::discrete(6).unwrap(),
-            max_episode_steps: Some(500),
-            action_mask: false,
-        }
+        self.spec.clone()
     }
 
     fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {

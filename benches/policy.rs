@@ -24,7 +24,8 @@ use pronk::learner::{AdamConfig, Optimizer, OptimizerConfig, StepOptions};
 use pronk::policy::candle_core::{Device, Tensor};
 use pronk::policy::{
     ActionsRef, Activation, CandleNetwork, CpuNetwork, DeviceSpec, Distribution, Encoder, Input, LoadedObs, Memory,
-    Network, NetworkSpec, ObsDtype, ObsRef, OutputGrads, Outputs, Params, Rng, Space, Torso, distribution_for,
+    Network, NetworkSpec, ObsDtype, ObsRef, OutputGrads, Outputs, Params, PolicyError, Rng, Space, Torso,
+    distribution_for,
 };
 
 #[global_allocator]
@@ -74,9 +75,15 @@ fn main() -> ExitCode {
     let args = Args::parse();
     if let Some(device) = args.device {
         println!("candle on {device}");
-        let device = device.open().unwrap();
-        args.works().for_each(|(work, rows)| measure_on(&device, &work, rows));
-        return ExitCode::SUCCESS;
+        let measured =
+            device.open().and_then(|device| args.works().try_for_each(|(work, rows)| measure_on(&device, &work, rows)));
+        return match measured {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                println!("{error}");
+                ExitCode::FAILURE
+            }
+        };
     }
     // candle reads this at its first computation, and is slower here with several threads. Setting a variable
     // of the own process is unsafe, so the bench restarts itself.
@@ -180,10 +187,10 @@ fn measure(work: &Work, rows: usize, peak: f64, alone: bool) {
     );
 }
 
-fn measure_on(device: &Device, work: &Work, rows: usize) {
-    let network = CandleNetwork::new(work.spec.clone(), device.clone()).unwrap();
+fn measure_on(device: &Device, work: &Work, rows: usize) -> Result<(), PolicyError> {
+    let network = CandleNetwork::new(work.spec.clone(), device.clone())?;
     let mut case = Case::new(work, rows, Box::new(network));
-    case.load();
+    case.load()?;
     let mut run = || case.run();
     (0..WARM_UPS).for_each(|_| run());
     let (start, mut samples) = (Instant::now(), Vec::new());
@@ -191,6 +198,7 @@ fn measure_on(device: &Device, work: &Work, rows: usize) {
         samples.push(seconds_per_call(&mut run));
     }
     println!("{:<50} {rows:>6} {:>12.0} rows/s", work.name, rows as f64 / median(samples));
+    Ok(())
 }
 
 fn median(mut samples: Vec<f64>) -> f64 {
@@ -250,10 +258,10 @@ impl Case {
     }
 
     /// Copies the observations to the network's device, if it has one.
-    fn load(&mut self) {
+    fn load(&mut self) -> Result<(), PolicyError> {
         let loader = self.network.obs_loader();
         let obs = if self.bytes.is_empty() { ObsRef::F32(&self.numbers) } else { ObsRef::U8(&self.bytes) };
-        loader.into_iter().for_each(|loader| loader.load(obs, self.rows, &mut self.loaded).unwrap());
+        loader.map_or(Ok(()), |loader| loader.load(obs, self.rows, &mut self.loaded))
     }
 
     fn run(&mut self) {

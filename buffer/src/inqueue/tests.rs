@@ -114,7 +114,11 @@ fn a_push_works_instead_of_blocking_while_there_is_work(make: Make) {
         assert_eq!(sender.push_meanwhile(n, &mut taking), Ok(Duration::ZERO), "there is room");
     }
     (0..2).for_each(|_| wake.send(()).unwrap());
-    assert!(sender.push_meanwhile(2, &mut taking).unwrap() > Duration::ZERO);
+    // On another thread, so that a push that does not work fails the test instead of hanging.
+    let (done, ended) = crossbeam_channel::bounded(1);
+    thread::spawn(move || done.send((sender.push_meanwhile(2, &mut taking), taking)));
+    let (pushed, mut taking) = ended.recv_timeout(LONG).unwrap();
+    assert!(pushed.unwrap() > Duration::ZERO);
     let taken = std::mem::take(&mut taking.taken);
     // One makes room, unless the gate opens with the last.
     assert!(taken == [0] || taken == [0, 1], "{taken:?}");
