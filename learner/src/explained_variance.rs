@@ -25,14 +25,21 @@ pub(crate) fn explained_variance<F: Float>(
     });
     let sum_of_squares = |number: fn((f64, f64)) -> f64| {
         let numbers = shifted.clone().map(number);
-        let mean = numbers.clone().sum::<f64>() / count;
-        numbers.map(|number| (number - mean).powi(2)).sum::<f64>()
+        let mean = sum(numbers.clone()) / count;
+        sum(numbers.map(|number| (number - mean).powi(2)))
     };
     let (of_targets, of_errors) = (sum_of_squares(|(target, _)| target), sum_of_squares(|(_, error)| error));
     if of_targets == 0.0 {
         return Some(-1.0);
     }
     Some((1.0 - of_errors / of_targets).max(-1.0))
+}
+
+/// The sum, of several partial sums: with one, each addition would wait for the last.
+fn sum(numbers: impl Iterator<Item = f64>) -> f64 {
+    let mut sums = [0.0; 8];
+    numbers.enumerate().for_each(|(i, number)| sums[i % 8] += number);
+    sums.iter().sum()
 }
 
 /// A number as `f64`; NaN if there is none.

@@ -124,7 +124,8 @@ impl Kernel for Categorical {
     fn check_actions(&self, actions: &[u32]) -> Result<(), PolicyError> {
         if let Some(n) = self.single() {
             // One pass without branches; the search for the row comes only after a violation.
-            let wrong = |&action: &u32| action as usize >= n;
+            let many = u32::try_from(n).unwrap_or(u32::MAX);
+            let wrong = |&action: &u32| action >= many;
             if actions.iter().fold(false, |any, action| any | wrong(action)) {
                 let row = actions.iter().position(wrong).unwrap_or_default();
                 return Err(PolicyError::ActionOutOfRange { row, action: actions[row], n });

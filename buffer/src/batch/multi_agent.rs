@@ -125,12 +125,12 @@ impl MultiAgentBatch {
 
     /// The oldest of these versions.
     pub fn oldest_version(&self) -> Option<u64> {
-        self.versions().min()
+        self.policies.values().filter_map(|batch| batch.versions().iter().copied().min()).min()
     }
 
     /// The newest of these versions.
     pub fn newest_version(&self) -> Option<u64> {
-        self.versions().max()
+        self.policies.values().filter_map(|batch| batch.versions().iter().copied().max()).max()
     }
 
     /// Adds the ticket of its steps; joins it with the one that the batch already carries.

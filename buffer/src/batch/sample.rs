@@ -413,7 +413,9 @@ fn refuse(
 }
 
 fn first_non_finite(values: &[f32]) -> Option<usize> {
-    // Nearly always there is none, and a pass without an early exit vectorises.
-    let all_finite = values.iter().fold(true, |finite, value| finite & value.is_finite());
-    if all_finite { None } else { values.iter().position(|value| !value.is_finite()) }
+    // Nearly always there is none, and a pass without an early exit, over integers, vectorises best.
+    const EXPONENT: u32 = f32::INFINITY.to_bits();
+    let is_none = |value: &f32| u32::from(value.to_bits() & EXPONENT == EXPONENT);
+    let any = values.iter().fold(0, |any, value| any | is_none(value)) != 0;
+    if any { values.iter().position(|value| !value.is_finite()) } else { None }
 }

@@ -82,7 +82,7 @@ impl Source for InlineSource {
 
     /// Samples a fragment. Blocks for that, and in pauses before restarts for at most `timeout`.
     fn next(&mut self, timeout: Duration) -> Result<MultiAgentBatch, NextError> {
-        let made = self.worker.next_fragment(&self.weights, timeout);
+        let made = self.worker.next_fragment(&self.weights, timeout, &|| false);
         self.worker.clock.enter(WorkerState::Idle);
         made.map_err(|end| match end {
             NoFragment::TimedOut => NextError::TimedOut,

@@ -41,15 +41,30 @@ impl Meanwhile for Helping<'_> {
 
     fn work(&mut self) {
         let Some(helper) = self.helper else { return };
-        let waiting = self.clock.state();
-        loop {
-            self.clock.enter(WorkerState::Helping);
-            let more = helper.help();
-            self.clock.enter(waiting);
-            if !more || !helper.next_are_there() {
-                return;
-            }
-        }
+        while help(helper, self.clock) && helper.next_are_there() {}
+    }
+}
+
+/// Computes the shares that are on offer. Returns whether more follow soon.
+fn help(helper: &Helper, clock: &mut StateClock<WorkerState>) -> bool {
+    let before = clock.state();
+    clock.enter(WorkerState::Helping);
+    let more = helper.help();
+    clock.enter(before);
+    more
+}
+
+/// Helps the learner, if shares are on offer, while fragments wait for it: it is the limit then.
+pub(super) fn help_if_behind(
+    helper: Option<&Helper>,
+    is_behind: &dyn Fn() -> bool,
+    clock: &mut StateClock<WorkerState>,
+) {
+    if let Some(helper) = helper
+        && is_behind()
+        && helper.wakes().try_recv().is_ok()
+    {
+        help(helper, clock);
     }
 }
 
@@ -61,7 +76,7 @@ pub(super) struct SupervisedWorker {
     pub(super) seat: WorkerSeat,
     /// The name of its thread.
     pub(super) thread: String,
-    shared: Shared,
+    pub(super) shared: Shared,
     /// What its environments have to be; `None` for the first workers of a run.
     spec: Option<AnyEnvSpec>,
     /// Set when the worker has given up, which it reports once.

@@ -3,14 +3,14 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{Closed, Granted, Meanwhile, MultiAgentBatch, Turn, Versioned, WeightSource, WorkerEnds};
+use pronk_buffer::{Closed, Granted, MultiAgentBatch, Turn, Versioned, WeightSource, WorkerEnds};
 use pronk_metrics::{ByPolicy, catch};
 use pronk_policy::Params;
 use tracing::debug_span;
 
 use super::failure::{WorkerFailure, WorkerFailureCause};
 use super::report::WorkerReport;
-use super::supervised::{Missed, NoFragment, SupervisedWorker, discard};
+use super::supervised::{Missed, NoFragment, SupervisedWorker, discard, help_if_behind};
 use crate::worker::{Collected, SampleError, WorkerState};
 
 /// The body of a worker's thread: pushes fragments until the run ends, the inqueue closes, or the worker
@@ -31,15 +31,9 @@ pub(super) fn run_worker(
 }
 
 fn push_fragments(worker: &mut SupervisedWorker, ends: &WorkerEnds<ByPolicy<Params>>) -> Result<(), WorkerFailure> {
+    let learner_is_behind = || ends.fragments.backlog() > 0;
     loop {
-        // While a fragment waits for the learner, the learner is the limit, and its update comes first.
-        if ends.fragments.backlog() > 0 {
-            let mut waiting = worker.waiting(WorkerState::Blocked);
-            if waiting.wakes().is_some_and(|wakes| wakes.try_recv().is_ok()) {
-                waiting.work();
-            }
-        }
-        let fragment = match worker.next_fragment(&ends.weights, Duration::MAX) {
+        let fragment = match worker.next_fragment(&ends.weights, Duration::MAX, &learner_is_behind) {
             Ok(fragment) => fragment,
             Err(NoFragment::TimedOut) => continue,
             Err(NoFragment::Closed) => return Ok(()),
@@ -58,11 +52,12 @@ fn push_fragments(worker: &mut SupervisedWorker, ends: &WorkerEnds<ByPolicy<Para
 impl SupervisedWorker {
     /// Samples a fragment with the newest weights, or those of the worker's turn, and reports it; restarts
     /// the worker after failures. Blocks for that; in pauses before restarts for at most `timeout`, or until
-    /// the run ends.
+    /// the run ends. While `learner_is_behind`, the learner's update comes before the next step.
     pub(crate) fn next_fragment(
         &mut self,
         source: &WeightSource<ByPolicy<Params>>,
         timeout: Duration,
+        learner_is_behind: &dyn Fn() -> bool,
     ) -> Result<MultiAgentBatch, NoFragment> {
         let began = Instant::now();
         loop {
@@ -71,6 +66,8 @@ impl SupervisedWorker {
             if self.is_over(source) {
                 return Err(NoFragment::Closed);
             }
+            // Before the weights are loaded, so that they are newer.
+            help_if_behind(self.shared.helper.as_ref(), learner_is_behind, &mut self.clock);
             let granted = match source.is_granted() {
                 true => source.wait(&mut self.waiting(WorkerState::Awaiting)),
                 false => source.wait(&mut ()),
@@ -86,7 +83,7 @@ impl SupervisedWorker {
             self.skip_to(incarnation);
             let slot = Some((self.seat.worker, self.seat.slots.load(Ordering::Relaxed)));
             let mut report = WorkerReport { slot, ..WorkerReport::default() };
-            let sampled = debug_span!("fragment").in_scope(|| self.sample(&weights, &mut report));
+            let sampled = debug_span!("fragment").in_scope(|| self.sample(&weights, learner_is_behind, &mut report));
             let result = match sampled {
                 Ok(fragment) => {
                     source.done();
@@ -112,12 +109,14 @@ impl SupervisedWorker {
     fn sample(
         &mut self,
         weights: &Versioned<ByPolicy<Params>>,
+        learner_is_behind: &dyn Fn() -> bool,
         report: &mut WorkerReport,
     ) -> Result<MultiAgentBatch, Missed> {
         self.make_sampler()?;
-        let Self { sampler: Some(sampler), clock, restarts, .. } = self else { return Err(Missed::Closed) };
+        let Self { sampler: Some(sampler), clock, restarts, shared, .. } = self else { return Err(Missed::Closed) };
         let incarnation = sampler.incarnation();
-        let sampled = catch(|| sampler.sample(weights, clock));
+        let mut between = |clock: &mut _| help_if_behind(shared.helper.as_ref(), learner_is_behind, clock);
+        let sampled = catch(|| sampler.sample_and(weights, clock, &mut between));
 
         report.restarts = u64::from(sampler.incarnation() - incarnation);
         let Collected { episodes, policy_returns, failures, abandoned, restarted } = sampler.take_collected();

@@ -19,7 +19,7 @@ use super::config::{WorkerConfig, WorkerLinks, WorkerState};
 use super::error::{BuildError, SampleError};
 use super::normalization::Normalization;
 use super::restart::RestartPolicy;
-use super::rollout_worker::{MakeFragments, RolloutWorker};
+use super::rollout_worker::{BetweenSteps, MakeFragments, RolloutWorker};
 use super::seat_state::SavedMaker;
 use crate::act::{Inference, PolicyActor, PolicyFault, WorkerPolicy};
 use crate::env::{EnvFailureCause, EnvSpec, Restarted};
@@ -190,6 +190,7 @@ impl MakeFragments for Gathering {
         account: &mut Account,
         weights: &Versioned<ByPolicy<Params>>,
         clock: &mut StateClock<WorkerState>,
+        between: &mut BetweenSteps<'_>,
     ) -> Result<MultiAgentBatch, SampleError> {
         // The time between fragments must not count as a round: some rounds have it and others do not.
         self.round_began += self.left_off.elapsed();
@@ -211,6 +212,7 @@ impl MakeFragments for Gathering {
                 }
                 self.act(account)?;
             }
+            between(clock);
             clock.enter(WorkerState::Stepping);
             let steps = self.gather(account)?;
             if let Some(adaptive) = &mut self.adaptive {

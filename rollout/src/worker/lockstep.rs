@@ -15,7 +15,7 @@ use super::any_env_spec::AnyEnvSpec;
 use super::config::{WorkerConfig, WorkerState};
 use super::error::{BuildError, SampleError};
 use super::normalization::Normalization;
-use super::rollout_worker::MakeFragments;
+use super::rollout_worker::{BetweenSteps, MakeFragments};
 use super::seat_state::SavedMaker;
 use crate::act::{ActionSampler, PolicyFault, WeightsOf};
 use crate::env::{EnvSpec, Restarted};
@@ -49,6 +49,7 @@ impl Lockstep {
         account: &mut Account,
         weights: &Versioned<ByPolicy<Params>>,
         clock: &mut StateClock<WorkerState>,
+        between: &mut BetweenSteps<'_>,
     ) -> Result<SampleBatch, SampleError> {
         let Self { config, factory, spec, shape, acting, state, envs, obs, masks, normalization, under_way } = self;
         let envs = match envs {
@@ -92,6 +93,7 @@ impl Lockstep {
             if account.is_ending() {
                 return Err(SampleError::Closed);
             }
+            between(clock);
             if let Some(masks) = masks {
                 clock.enter(WorkerState::Stepping);
                 let _inside = account.enter();
@@ -156,8 +158,9 @@ impl MakeFragments for Lockstep {
         account: &mut Account,
         weights: &Versioned<ByPolicy<Params>>,
         clock: &mut StateClock<WorkerState>,
+        between: &mut BetweenSteps<'_>,
     ) -> Result<MultiAgentBatch, SampleError> {
-        let made = self.make(account, weights, clock);
+        let made = self.make(account, weights, clock, between);
         // Episodes that ended in a failed fragment count too.
         if let Some(envs) = &mut self.envs {
             envs.drain_episodes(&mut account.collected.episodes);

@@ -13,7 +13,7 @@ use super::account::{Account, RESUME};
 use super::any_env_spec::AnyEnvSpec;
 use super::config::{WorkerLinks, WorkerState};
 use super::error::{BuildError, SampleError};
-use super::rollout_worker::{MakeFragments, RolloutWorker};
+use super::rollout_worker::{BetweenSteps, MakeFragments, RolloutWorker};
 use super::seat_state::{SavedMaker, SavedMultiAgent};
 use crate::act::PolicyFault;
 use crate::env::{MultiAgentSpec, Restarted, VectorContext, caught};
@@ -90,6 +90,7 @@ impl MakeFragments for MultiAgent {
         account: &mut Account,
         weights: &Versioned<ByPolicy<Params>>,
         clock: &mut StateClock<WorkerState>,
+        between: &mut BetweenSteps<'_>,
     ) -> Result<MultiAgentBatch, SampleError> {
         let envs = match &mut self.envs {
             Some(envs) => envs,
@@ -122,6 +123,7 @@ impl MakeFragments for MultiAgent {
             if account.is_ending() {
                 return Err(SampleError::Closed);
             }
+            between(clock);
             self.router.act(envs, weights, clock)?;
             clock.enter(WorkerState::Stepping);
             for env in 0..self.n_envs {

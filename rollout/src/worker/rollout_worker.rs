@@ -64,6 +64,9 @@ pub struct RolloutWorker {
 /// Builds the worker of a seat, on the thread that will run it or on the one that starts the run.
 pub type MakeWorker = dyn Fn(&WorkerSeat) -> Result<RolloutWorker, BuildError> + Send + Sync;
 
+/// What a worker does between two steps besides sampling.
+pub(crate) type BetweenSteps<'a> = dyn FnMut(&mut StateClock<WorkerState>) + 'a;
+
 /// Makes the fragments of a worker: where its environments step, and what a column is.
 pub(super) trait MakeFragments: Send {
     /// The spec of the environments.
@@ -75,6 +78,7 @@ pub(super) trait MakeFragments: Send {
         account: &mut Account,
         weights: &Versioned<ByPolicy<Params>>,
         clock: &mut StateClock<WorkerState>,
+        between: &mut BetweenSteps<'_>,
     ) -> Result<MultiAgentBatch, SampleError>;
 
     /// Discards the steps that are in no fragment; the next fragment begins with new episodes.
@@ -129,9 +133,19 @@ impl RolloutWorker {
         weights: &Versioned<ByPolicy<Params>>,
         clock: &mut StateClock<WorkerState>,
     ) -> Result<MultiAgentBatch, SampleError> {
+        self.sample_and(weights, clock, &mut |_clock| ())
+    }
+
+    /// As [`sample`](Self::sample), with something else to do between two steps.
+    pub(crate) fn sample_and(
+        &mut self,
+        weights: &Versioned<ByPolicy<Params>>,
+        clock: &mut StateClock<WorkerState>,
+        between: &mut BetweenSteps<'_>,
+    ) -> Result<MultiAgentBatch, SampleError> {
         let Self { maker, account, has_begun, is_stopped } = self;
         *has_begun = true;
-        let error = match maker.fill(account, weights, clock) {
+        let error = match maker.fill(account, weights, clock, between) {
             Ok(batch) => {
                 let ticket = account.book(batch.steps()).ok_or(SampleError::Closed)?;
                 return Ok(batch.with_ticket(ticket));

@@ -1,11 +1,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use pronk_buffer::{Mailbox, Notifier, ShutdownGuard, WeightPublisher, mailbox, weight_cell};
 use pronk_metrics::ByPolicy;
-use pronk_policy::Params;
+use pronk_policy::{CpuNetwork, Helpers, Input, Network, NetworkSpec, ObsRef, Outputs, Params, Space};
 
 use super::*;
 use crate::env::{CallMonitor, EnvContext, EnvError};
@@ -44,7 +45,7 @@ fn run(factory: impl EnvFactory + 'static, restart: RestartPolicy) -> Run {
 
 impl Run {
     fn next(&mut self, timeout: Duration) -> Result<MultiAgentBatch, NoFragment> {
-        self.worker.next_fragment(&self.weights, timeout)
+        self.worker.next_fragment(&self.weights, timeout, &|| false)
     }
 
     fn fragment(&mut self) -> MultiAgentBatch {
@@ -65,6 +66,40 @@ impl Run {
     fn report(&self) -> WorkerReport {
         self.reports.try_take().expect("a report was posted")
     }
+}
+
+#[test]
+fn a_worker_helps_between_its_steps_only_while_the_learner_is_behind() {
+    let helpers = Helpers::new(1, 0).unwrap();
+    let observation = Space::boxed(vec![-1.0; 4], vec![1.0; 4], vec![4]).unwrap();
+    let spec = NetworkSpec::for_spaces(&observation, &Space::discrete(2).unwrap()).unwrap();
+    let mut network = CpuNetwork::with_helpers(&spec, helpers.clone()).unwrap();
+    let mut run = run(|_: &EnvContext| Counter::of_three(), NO_PAUSE);
+    run.worker.shared.helper = helpers.helper();
+    let has_helped = |run: &Run| {
+        let time = run.worker.clock.reader().read();
+        time.states.iter().any(|(state, time)| *state == "helping" && *time > 0.0)
+    };
+
+    let learns = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (params, obs, mut out) = (spec.init_params(0).unwrap(), vec![0.1; 4 * 4096], Outputs::default());
+            while learns.load(Ordering::Relaxed) {
+                network.forward_for_learning(&params, &Input::new(ObsRef::F32(&obs), 4096), &mut out).unwrap();
+            }
+        });
+        for _ in 0..100 {
+            run.fragment();
+        }
+        let before = has_helped(&run);
+        let deadline = Instant::now() + LONG;
+        while !has_helped(&run) && Instant::now() < deadline {
+            run.worker.next_fragment(&run.weights, LONG, &|| true).ok().unwrap();
+        }
+        learns.store(false, Ordering::Relaxed);
+        assert!(!before && has_helped(&run), "before: {before}");
+    });
 }
 
 /// Environments that fail in the given step in their first `n` incarnations.

@@ -80,6 +80,18 @@ fn only(fragment: &MultiAgentBatch) -> &SampleBatch {
 }
 
 #[test]
+fn there_is_a_moment_for_other_work_whenever_it_would_wait_for_groups() {
+    let (links, _steps, _guard) = links();
+    let groups = of_groups(4, 2, Gather::All);
+    let make = |_: &EnvContext| Counter::of_three();
+    let mut worker = RolloutWorker::gathering(groups, Arc::new(make), Box::new(OneWeight::new()), links).unwrap();
+    let mut moments = 0;
+    drop(worker.sample_and(&weights(0, 0.5), &mut clock(), &mut |_| moments += 1).unwrap());
+    // The environments are reset, then make four steps.
+    assert_eq!(moments, 5);
+}
+
+#[test]
 fn waiting_for_all_or_in_turn_makes_what_one_thread_makes_bit_for_bit() {
     fn compare<E: Env + 'static>(make: impl Fn(&EnvContext) -> E + Copy + Send + Sync + 'static, use_lstm: bool) {
         let spec = make(&EnvContext { worker: 0, index: 0, incarnation: 0, seed: 0 }).spec();

@@ -61,6 +61,18 @@ fn trace(worker: &mut RolloutWorker, n: u64) -> Vec<Traced> {
 }
 
 #[test]
+fn there_is_a_moment_for_other_work_before_every_step() {
+    let (links, _steps, _guard) = links();
+    let mut worker = worker(|_: &EnvContext| Counter::of_three(), config(1, 0), links);
+    let mut made = Vec::new();
+    for _ in 0..2 {
+        let mut moments = 0;
+        made.push(worker.sample_and(&weights(0, 0.5), &mut clock(), &mut |_| moments += 1).unwrap());
+        assert_eq!(moments, 4);
+    }
+}
+
+#[test]
 fn a_fragment_holds_what_was_seen_done_and_thought() {
     let (links, steps, _guard) = links();
     let mut worker = worker(|_: &EnvContext| Counter::new(&[(3, End::Truncated)]), config(2, 0), links);

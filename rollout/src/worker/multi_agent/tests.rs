@@ -84,6 +84,9 @@ fn the_policy_of_a_single_agent_may_be_the_default_one() {
     let factory = move |context: &crate::env::EnvContext| Script::new(context, &diary, Manner::Together);
     let config = config(policies, PolicyMapping::shared(default_policy()));
     let mut worker = RolloutWorker::multi_agent(config, Arc::new(factory), links).unwrap();
-    let fragment = worker.sample(&crate::testing::weights(3, 0.0), &mut clock()).unwrap();
+    let mut moments = 0;
+    let weights = crate::testing::weights(3, 0.0);
+    let fragment = worker.sample_and(&weights, &mut clock(), &mut |_| moments += 1).unwrap();
+    assert_eq!(moments, 5, "one for other work before every step");
     assert!(fragment.versions().all(|version| version == 3));
 }
