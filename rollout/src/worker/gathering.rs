@@ -357,10 +357,7 @@ impl Gathering {
     /// Waits for groups by the rule, and returns how many steps they took.
     fn gather(&mut self, account: &mut Account) -> Result<usize, SampleError> {
         self.begin_anew(account)?;
-        let rule = match (&self.adaptive, self.gather) {
-            (Some(adaptive), _) => adaptive.rule(),
-            (None, rule) => rule,
-        };
+        let rule = self.adaptive.as_ref().map_or(self.gather, AdaptiveGather::rule);
         let mut waiting = Waiting {
             groups: self.groups.as_mut(),
             turn: self.turns.pop_front(),
