@@ -116,7 +116,7 @@ struct Work {
 
 fn works() -> Vec<Work> {
     let numbers = |len: usize| Space::boxed(vec![-9.0; len], vec![9.0; len], vec![len]).unwrap();
-    let mlp = |activation| Encoder::Mlp { hidden: vec![64, 64], activation };
+    let mlp = |width, activation| Encoder::Mlp { hidden: vec![width; 2], activation };
     let spec = |obs: Space, actions, encoder| NetworkSpec {
         encoder,
         torso: Torso::Shared,
@@ -130,16 +130,23 @@ fn works() -> Vec<Work> {
     let networks = [
         (
             "mlp 4-64-64 tanh",
-            spec(numbers(4), 2, mlp(Activation::Tanh)),
+            spec(numbers(4), 2, mlp(64, Activation::Tanh)),
             vec![1, 64, 256, 4096],
             vec![64, 512, 4096],
             1,
         ),
         (
             "mlp 4-64-64 relu",
-            spec(numbers(4), 2, mlp(Activation::Relu)),
+            spec(numbers(4), 2, mlp(64, Activation::Relu)),
             vec![1, 64, 256, 4096],
             vec![64, 512, 4096],
+            1,
+        ),
+        (
+            "mlp 17-256-256 tanh",
+            spec(numbers(17), 6, mlp(256, Activation::Tanh)),
+            vec![1, 16, 256],
+            vec![64, 256, 2048],
             1,
         ),
         ("nature cnn", spec(image(), 6, Encoder::nature_cnn()), vec![32, 256], vec![32, 256], 1),

@@ -20,10 +20,12 @@ use std::time::{Duration, Instant};
 
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{AsyncEnv, AsyncEnvs, Gather};
+use pronk::{AsyncEnv, AsyncEnvs, Gather, TrainResult};
 
 /// Steps of a fragment's columns.
 const STEPS: usize = 8;
+/// A case is measured at least and at most for so long.
+const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 const WORKERS: [usize; 4] = [1, 4, 16, 64];
 const ENVS: [usize; 4] = [1, 16, 256, 4096];
@@ -168,15 +170,17 @@ fn measure(kind: Kind, workers: usize, envs: usize) -> String {
     let mut trainer = kind.trainer(workers, envs);
     let first = trainer.by_ref().map(Result::unwrap).find(|result| result.env_steps_trained_once > 0).unwrap();
     let started = began.elapsed();
-    // Long enough for two fragments of every worker, whose steps compete for the cores.
-    let long = kind.two_rounds(workers, envs).max(Duration::from_secs(1));
+    // Two fragments of every worker, since those of all of them may come at about the same time.
+    let rounds = (2 * workers * envs * STEPS) as u64;
     let (measured, mut lag) = (Instant::now(), first.policy_lag);
+    let trained = |result: &TrainResult| result.env_steps_trained_once - first.env_steps_trained_once;
     let last = trainer.by_ref().map(Result::unwrap).find(|result| {
         lag.add(result.policy_lag);
-        measured.elapsed() >= long
+        let two_rounds = measured.elapsed() >= SHORTEST && trained(result) >= rounds;
+        two_rounds || measured.elapsed() > LONGEST
     });
     let last = last.unwrap();
-    let steps = last.env_steps_trained_once - first.env_steps_trained_once;
+    let steps = trained(&last);
     let rate = steps as f64 / (last.time_total - first.time_total).as_secs_f64();
     let memory = status("VmHWM:").unwrap_or(f64::NAN);
     let grown = before.map_or(f64::NAN, |before| memory - before) / (workers * envs) as f64;

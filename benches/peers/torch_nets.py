@@ -7,8 +7,8 @@
     target/peers/torch-ppo/bin/python benches/peers/torch_nets.py --device cuda --rows 256,4096 cnn
 
 Compare the ratio, on a machine that does nothing else. A learning step is forward, an actor-critic loss, backward and
-Adam, as in the bench. Image networks run in `channels_last` too, the layout that oneDNN likes best; the better of the
-two is the one to compare with. On a GPU, observations are there already, and TF32 is off, as in candle; `--tf32` turns
+Adam, as in the bench. Image networks run in `channels_last` too, the layout that oneDNN likes best, and `--compile` has
+all networks pass through `torch.compile`; the best of these is the one to compare with. On a GPU, observations are there already, and TF32 is off, as in candle; `--tf32` turns
 it on.
 """
 
@@ -26,10 +26,10 @@ torch.set_num_threads(1)
 
 
 class Mlp(nn.Module):
-    def __init__(self, activation):
+    def __init__(self, inputs, width, actions, activation):
         super().__init__()
-        self.first, self.second = nn.Linear(4, 64), nn.Linear(64, 64)
-        self.policy, self.value = nn.Linear(64, 2), nn.Linear(64, 1)
+        self.first, self.second = nn.Linear(inputs, width), nn.Linear(width, width)
+        self.policy, self.value = nn.Linear(width, actions), nn.Linear(width, 1)
         self.activation = activation
 
     def forward(self, x):
@@ -108,8 +108,11 @@ def loss(logits, values, actions, advantages, targets):
     return (-chosen * advantages - 0.01 * entropy + 0.25 * (values[:, 0] - targets) ** 2).mean()
 
 
-def measure(name, net, obs, rows, learn, device):
+def measure(name, net, obs, rows, learn, args):
+    device = args.device
     net, obs = net.to(device), obs.to(device)
+    if args.compile:
+        name, net = f"{name} compiled", torch.compile(net)
     wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
     if not learn:
         with torch.inference_mode():
@@ -133,6 +136,7 @@ def main():
     parser.add_argument("wanted", nargs="*", help="parts of the names to measure [default: all]")
     parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
     parser.add_argument("--rows", type=lambda text: [int(rows) for rows in text.split(",")], help="rows of batches")
+    parser.add_argument("--compile", action="store_true", help="compile the networks")
     parser.add_argument("--tf32", action="store_true", help="let the GPU round to TF32")
     args = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = args.tf32
@@ -143,12 +147,15 @@ def main():
     def run(name, net, obs, rows, learn):
         name = f"{name} {'learning' if learn else 'acting'}"
         if not args.wanted or any(part in name for part in args.wanted):
-            measure(name, net, obs, rows, learn, args.device)
+            measure(name, net, obs, rows, learn, args)
 
-    for activation in (torch.tanh, torch.relu):
-        for learn, batches in ((False, (1, 64, 256, 4096)), (True, (64, 512, 4096))):
+    small, large = ((1, 64, 256, 4096), (64, 512, 4096)), ((1, 16, 256), (64, 256, 2048))
+    mlps = ((4, 64, 2, torch.tanh, small), (4, 64, 2, torch.relu, small), (17, 256, 6, torch.tanh, large))
+    for inputs, width, actions, activation, (acting, learning) in mlps:
+        name = f"mlp {inputs}-{width}-{width} {activation.__name__}"
+        for learn, batches in ((False, acting), (True, learning)):
             for rows in args.rows or batches:
-                run(f"mlp 4-64-64 {activation.__name__}", Mlp(activation), torch.randn(rows, 4), rows, learn)
+                run(name, Mlp(inputs, width, actions, activation), torch.randn(rows, inputs), rows, learn)
     for name, kind, batches in (("nature cnn", Nature, (32, 256)), ("residual cnn", Residual, (32,))):
         for channels_last in (False, True):
             layout = torch.channels_last if channels_last else torch.contiguous_format
