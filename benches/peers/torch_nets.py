@@ -7,9 +7,9 @@
     target/peers/torch-ppo/bin/python benches/peers/torch_nets.py --device cuda --rows 256,4096 cnn
 
 Compare the ratio, on a machine that does nothing else. A learning step is forward, an actor-critic loss, backward and
-Adam, as in the bench. Image networks run in `channels_last` too, the layout that oneDNN likes best, and `--compile` has
-all networks pass through `torch.compile`; the best of these is the one to compare with. On a GPU, observations are there already, and TF32 is off, as in candle; `--tf32` turns
-it on.
+Adam, as in the bench. Image networks run in `channels_last` too, the layout that oneDNN likes best, and `--compile`
+has all networks pass through `torch.compile`; the best of these is the one to compare with. On a GPU, observations
+are there already, and TF32 is off, as in candle; `--tf32` turns it on.
 """
 
 import argparse
