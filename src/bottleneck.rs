@@ -36,9 +36,8 @@ pub struct Bottleneck {
     pub limit: Limit,
     /// The learner's share of time without data, from 0 to 1; without threads, the share of sampling.
     pub starved: f64,
-    /// The workers' share of time blocked on the inqueue, helping the learner meanwhile, awaiting their turn,
-    /// or idle; `None` without
-    /// threads.
+    /// The workers' share of time blocked on the inqueue, helping the learner, awaiting their turn, or idle;
+    /// `None` without threads.
     pub blocked: Option<f64>,
     /// If the order of admission is the limit, and one worker hardly awaits its turn while others do: that
     /// one.

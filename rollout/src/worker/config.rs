@@ -21,7 +21,7 @@ thread_states! {
         Inferring = "inferring",
         /// Waiting for room in the inqueue.
         Blocked = "blocked",
-        /// Computing for the learner instead of waiting.
+        /// Computing for the learner, which is behind.
         Helping = "helping",
         /// Waiting for its turn, under deterministic admission.
         Awaiting = "awaiting",
