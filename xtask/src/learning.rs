@@ -10,7 +10,13 @@ use crate::python;
 use crate::stages::{cargo, exit_code, succeeds};
 
 /// Environments, and the statistics of the table.
-const PACKAGES: [&str; 3] = ["gymnasium[mujoco]==1.4.0", "box2d==2.3.10", "scipy==1.17.1"];
+const PACKAGES: [&str; 5] = [
+    "gymnasium[mujoco]==1.4.0",
+    "box2d==2.3.10",
+    "ale-py==0.12.1",
+    "opencv-python-headless==5.0.0.93",
+    "scipy==1.17.1",
+];
 
 /// Trains what has no curve yet, with a release build of the program.
 pub(crate) fn run(root: &Path, args: &ArgMatches) -> Result<ExitCode> {
