@@ -28,7 +28,6 @@ use self::tower::{Keep, Scratch, Tower};
 use self::weights::Weights;
 use crate::error::check_len;
 use crate::network::Kept;
-use crate::ops::add;
 use crate::params::check_layout;
 use crate::{Input, Network, NetworkShape, NetworkSpec, OutputGrads, Outputs, ParamLayout, Params, PolicyError};
 
@@ -81,8 +80,9 @@ const SHARES: usize = 16;
 /// gradients it fits the L2 cache.
 const PIECE_NUMBERS: usize = 16 * 1024;
 
-/// Rows of a micro-batch of images, which pass the convolutions one by one and the dense layers together.
-const PIECE_IMAGES: usize = 64;
+/// Images of a micro-batch, which pass the convolutions one by one and the dense layers together: 64, and the
+/// rows that only bootstrap, one for each column of 16 steps.
+const PIECE_IMAGES: usize = 68;
 
 impl CpuNetwork {
     /// Builds the network for the calling thread.
@@ -91,7 +91,7 @@ impl CpuNetwork {
     }
 
     /// Builds the network with this many threads for learning, including the calling one. A batch has a share
-    /// per 256 rows or 64 images, fewer rows for wide layers, and at most 16; more threads idle.
+    /// per 256 rows or 68 images, fewer rows for wide layers, and at most 16; more threads idle.
     pub fn with_threads(spec: &NetworkSpec, threads: NonZeroUsize) -> Result<Self, PolicyError> {
         let helpers = threads.get().min(SHARES) - 1;
         Self::with_helpers(spec, Helpers::new(helpers, helpers)?)
@@ -222,12 +222,7 @@ impl Network for CpuNetwork {
         }
         self.run(Pass::Backward)?;
         // In the order of the batch, not of completion, so that results do not depend on threads.
-        let Some((sum, others)) = self.shares.split_first_mut() else {
-            grad.fill(0.0);
-            return Ok(());
-        };
-        others.iter().for_each(|share| add(&share.grad, &mut sum.grad));
-        self.layers.packing.unpack(&sum.grad, grad);
+        self.layers.packing.unpack_sum(self.shares.iter().map(|share| share.grad.as_slice()), grad);
         Ok(())
     }
 }

@@ -239,7 +239,6 @@ fn python_program(kind: &str, python: &Path, env: &impl Serialize) -> Program {
     }
 }
 
-/// The fields of an object.
 /// The name of a ROM: `ms_pacman` for `MsPacman`.
 fn snake_case(name: &str) -> String {
     let mut snake = String::new();
@@ -252,6 +251,7 @@ fn snake_case(name: &str) -> String {
     snake
 }
 
+/// The fields of an object.
 fn arguments(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(fields) => fields,

@@ -41,7 +41,8 @@ struct Table {
 #[derive(Debug)]
 struct Phase {
     weight: Matrix,
-    table: Table,
+    /// One for all rows of pixels that meet the same rows of kernels.
+    tables: Vec<Table>,
 }
 
 impl Conv {
@@ -134,15 +135,17 @@ impl Conv {
         x_grad: &mut [f32],
     ) {
         let place = Place::rows_of(self.stride * self.from.channels);
-        for phase in &self.phases {
+        for (weight, table) in
+            self.phases.iter().flat_map(|phase| phase.tables.iter().map(|table| (phase.weight, table)))
+        {
             let product = Product {
                 a: Left { numbers: g, row: self.gradient.channels, step: 1 },
-                b: phase.weight.right(&weights.backward),
+                b: weight.right(&weights.backward),
                 out: place,
-                rows: phase.table.rows,
-                columns: phase.weight.columns,
-                groups: &phase.table.groups,
-                segments: &phase.table.segments,
+                rows: table.rows,
+                columns: weight.columns,
+                groups: &table.groups,
+                segments: &table.segments,
                 start: Start::Zero,
                 finish: finish(place),
             };
@@ -225,15 +228,24 @@ impl Phase {
         let first = |phase: usize| (phase + stride - padding % stride) % stride;
         let window = |pixel: usize, taps: usize| ((pixel + padding) / stride).cast_signed() - (taps.cast_signed() - 1);
         let x = first(phase_x);
-        let groups = (first(phase_y)..from.height).step_by(stride).map(|y| {
-            let (row, column) = (y.cast_signed(), x.cast_signed());
-            let a = gradient.at(window(y, taps_y), window(x, taps_x));
-            Group { a, out: input.at(row, column), y: from.at(row, column) }
+        let (len, rows) = (taps_x * channels, from.width.saturating_sub(x).div_ceil(stride));
+        // The rows of a window inside the image: those above and below are zero.
+        let inside = |y| {
+            let top = window(y, taps_y);
+            let end = (gradient.height.cast_signed() - top).clamp(0, taps_y.cast_signed());
+            (-top).clamp(0, end).cast_unsigned()..end.cast_unsigned()
+        };
+        let pixels: Vec<_> = (first(phase_y)..from.height).step_by(stride).collect();
+        let tables = pixels.chunk_by(|&above, &below| inside(above) == inside(below)).map(|pixels| {
+            let groups = pixels.iter().map(|&y| {
+                let (row, column) = (y.cast_signed(), x.cast_signed());
+                let a = gradient.at(window(y, taps_y), window(x, taps_x));
+                Group { a, out: input.at(row, column), y: from.at(row, column) }
+            });
+            let rows_of_windows = pixels.first().map_or(0..0, |&y| inside(y));
+            let segments = rows_of_windows.flat_map(|i| row_segments(i * gradient.row(), i * len, len, turned.step()));
+            Table { rows, groups: groups.collect(), segments: segments.collect() }
         });
-        let len = taps_x * channels;
-        let segments = (0..taps_y).flat_map(|i| row_segments(i * gradient.row(), i * len, len, turned.step()));
-        let rows = from.width.saturating_sub(x).div_ceil(stride);
-        let table = Table { rows, groups: groups.collect(), segments: segments.collect() };
-        Self { weight: turned, table }
+        Self { weight: turned, tables: tables.collect() }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::ops::{BLOCK, PANEL, Place, Right, padded};
+use crate::ops::{BLOCK, PANEL, Place, Right, add, padded};
 use crate::{ParamLayout, PolicyError};
 
 /// A matrix in panels inside a larger vector.
@@ -137,10 +137,16 @@ impl Packing {
         }
     }
 
-    /// Unpacks a gradient. Writes every number, since every parameter is packed.
-    pub(super) fn unpack(&self, packed: &[f32], flat: &mut [f32]) {
+    /// Unpacks the sum of gradients, added in their order, in one pass over them: memory is the limit. Writes
+    /// every number, since every parameter is packed.
+    pub(super) fn unpack_sum<'a>(&self, mut packed: impl Iterator<Item = &'a [f32]> + Clone, flat: &mut [f32]) {
+        let Some(first) = packed.next() else { return flat.fill(0.0) };
         for copy in &self.copies {
-            copy.for_each_piece(|flat_at, packed_at| flat[flat_at].copy_from_slice(&packed[packed_at]));
+            copy.for_each_piece(|flat_at, packed_at| {
+                let sum = &mut flat[flat_at];
+                sum.copy_from_slice(&first[packed_at.clone()]);
+                packed.clone().for_each(|other| add(&other[packed_at.clone()], sum));
+            });
         }
     }
 

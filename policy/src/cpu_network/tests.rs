@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod batch;
+mod conv;
 mod device;
 mod edges;
 mod gradients;
