@@ -185,5 +185,5 @@ that a run's processes had resident together, looked at four times a second; pag
 
 LINES = """
 What a user writes to train CartPole-v1 to a mean return of 475 over 100 episodes, without blank lines and
-comments. In pronk that is a config file, or the Rust program.
+comments. In pronk that is a config file.
 """
