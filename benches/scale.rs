@@ -10,14 +10,15 @@
 //! the growth of the process since it began, divided by its environments. A case is left out if two fragments
 //! of every worker would take longer than [`LONGEST`].
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::print_stdout)] // A bench prints its result.
 
-use std::error::Error;
 use std::hint::spin_loop;
 use std::num::NonZeroUsize;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, Result, bail};
+use pronk::bottleneck::Advice;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::{AsyncEnv, AsyncEnvs, Gather, TrainResult};
@@ -99,7 +100,7 @@ impl AsyncEnv for Waiting {
 }
 
 impl Kind {
-    fn trainer(self, workers: usize, envs: usize) -> Trainer {
+    fn trainer(self, workers: usize, envs: usize) -> Result<Trainer> {
         let mut config = TrainerConfig::default();
         config.workers.num_rollout_workers = workers;
         config.workers.num_envs_per_worker = envs;
@@ -111,29 +112,30 @@ impl Kind {
         if self.waits {
             config.workers.gather = Gather::AtLeast(NonZeroUsize::MIN);
             let make = move |_: EnvContext| std::future::ready(Waiting(CartPole::new(), step));
-            return Trainer::new(config, AsyncEnvs::new(make)).unwrap();
+            return Ok(Trainer::new(config, AsyncEnvs::new(make))?);
         }
-        Trainer::new(config, move |_: &EnvContext| Computing(CartPole::new(), step)).unwrap()
+        Ok(Trainer::new(config, move |_: &EnvContext| Computing(CartPole::new(), step))?)
     }
 
     /// Two fragments of every worker, if nothing but the environments took time.
     fn two_rounds(self, workers: usize, envs: usize) -> Duration {
-        let cores = std::thread::available_parallelism().unwrap().get();
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let alone = 2 * STEPS as u32 * self.step;
         if self.waits { alone } else { alone * (workers * envs) as u32 / cores.min(workers) as u32 }
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<()> {
     let args: Vec<_> = std::env::args().collect();
     if let Some(at) = args.iter().position(|arg| arg == "--case") {
         let [Some(kind), Some(workers), Some(envs)] = [1, 2, 3].map(|i| args.get(at + i)) else {
-            return Err("--case needs a kind of environment, workers, and environments of each".into());
+            bail!("--case needs a kind of environment, workers, and environments of each");
         };
         let Some(kind) = KINDS.into_iter().find(|known| known.name == kind) else {
-            return Err(format!("there is no `{kind}`; there are {}", KINDS.map(|kind| kind.name).join(", ")).into());
+            bail!("there is no `{kind}`; there are {}", KINDS.map(|kind| kind.name).join(", "));
         };
-        println!("{}", measure(kind, workers.parse()?, envs.parse()?));
+        let number = |text: &str| text.parse::<u16>().with_context(|| format!("`{text}` must be a number below 65536"));
+        println!("{}", measure(kind, number(workers)?.into(), number(envs)?.into())?);
         return Ok(());
     }
     // Under `cargo test --benches` one case suffices to show that it runs.
@@ -143,7 +145,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for kind in KINDS {
         for &workers in workers {
             for &envs in envs {
-                println!("| {} | {workers} | {envs} | {}", kind.name.replace('-', " "), case(kind, workers, envs));
+                println!("| {} | {workers} | {envs} | {}", kind.name.replace('-', " "), case(kind, workers, envs)?);
             }
         }
     }
@@ -151,35 +153,40 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// A row, measured in a process of its own.
-fn case(kind: Kind, workers: usize, envs: usize) -> String {
+fn case(kind: Kind, workers: usize, envs: usize) -> Result<String> {
     let needed = kind.two_rounds(workers, envs);
     if needed > LONGEST {
-        return format!("left out: two fragments of every worker need {:.0} s |", needed.as_secs_f64());
+        return Ok(format!("left out: two fragments of every worker need {:.0} s |", needed.as_secs_f64()));
     }
     let (workers, envs) = (workers.to_string(), envs.to_string());
-    let run = Command::new(std::env::current_exe().unwrap()).args(["--case", kind.name, &workers, &envs]).output();
-    let run = run.unwrap();
+    let run = Command::new(std::env::current_exe()?).args(["--case", kind.name, &workers, &envs]).output()?;
     if !run.status.success() {
-        return format!("failed: {} |", String::from_utf8_lossy(&run.stderr).lines().last().unwrap_or_default());
+        let error = String::from_utf8_lossy(&run.stderr);
+        return Ok(format!("failed: {} |", error.split_whitespace().collect::<Vec<_>>().join(" ")));
     }
-    String::from_utf8_lossy(&run.stdout).trim().to_owned()
+    Ok(String::from_utf8_lossy(&run.stdout).trim().to_owned())
 }
 
-fn measure(kind: Kind, workers: usize, envs: usize) -> String {
+fn measure(kind: Kind, workers: usize, envs: usize) -> Result<String> {
     let (before, began) = (status("VmRSS:"), Instant::now());
-    let mut trainer = kind.trainer(workers, envs);
-    let first = trainer.by_ref().map(Result::unwrap).find(|result| result.env_steps_trained_once > 0).unwrap();
+    let mut trainer = kind.trainer(workers, envs)?;
+    let mut first = next(&mut trainer)?;
+    while first.env_steps_trained_once == 0 {
+        first = next(&mut trainer)?;
+    }
     let started = began.elapsed();
     // Two fragments of every worker, since those of all of them may come at about the same time.
     let rounds = (2 * workers * envs * STEPS) as u64;
     let (measured, mut lag) = (Instant::now(), first.policy_lag);
     let trained = |result: &TrainResult| result.env_steps_trained_once - first.env_steps_trained_once;
-    let last = trainer.by_ref().map(Result::unwrap).find(|result| {
+    let last = loop {
+        let result = next(&mut trainer)?;
         lag.add(result.policy_lag);
-        let two_rounds = measured.elapsed() >= SHORTEST && trained(result) >= rounds;
-        two_rounds || measured.elapsed() > LONGEST
-    });
-    let last = last.unwrap();
+        let two_rounds = measured.elapsed() >= SHORTEST && trained(&result) >= rounds;
+        if two_rounds || measured.elapsed() > LONGEST {
+            break result;
+        }
+    };
     let steps = trained(&last);
     let rate = steps as f64 / (last.time_total - first.time_total).as_secs_f64();
     let memory = status("VmHWM:").unwrap_or(f64::NAN);
@@ -192,14 +199,19 @@ fn measure(kind: Kind, workers: usize, envs: usize) -> String {
         Some(found) => match found.advice {
             None => format!("{:?}", found.limit),
             Some(advice) => {
-                let pronk::bottleneck::Advice { setting, from, to, speedup } = advice;
+                let Advice { setting, from, to, speedup } = advice;
                 format!("{:?}: `{setting}` {from} to {to} is ×{speedup:.1}", found.limit)
             }
         },
     };
     let lag = lag.mean().map_or("–".to_owned(), |mean| format!("{mean:.1}"));
     let (memory, started) = (memory / 1024.0, started.as_secs_f64());
-    format!("{rate:.0} | {lag} | {threads:.0} | {memory:.0} | {grown:.1} | {started:.2} | {stopped:.2} | {limit} |")
+    let memory = format!("{threads:.0} | {memory:.0} | {grown:.1}");
+    Ok(format!("{rate:.0} | {lag} | {memory} | {started:.2} | {stopped:.2} | {limit} |"))
+}
+
+fn next(trainer: &mut Trainer) -> Result<TrainResult> {
+    Ok(trainer.next().context("the run ended by itself")??)
 }
 
 /// A number of this process, sizes in KiB, if the system reports it.

@@ -81,10 +81,10 @@ pub struct LearnerConfig {
     /// Threads that load stacks; with several, train batches may change order. (RLlib: 16.)
     pub num_data_load_threads: usize,
     /// Threads of an update on the CPU, the learner's own included; `None` is one per core, or one without
-    /// rollout workers. Rollout workers that wait for the learner are the first of them; only those that
-    /// there are no workers for are started. Several CPU devices share them. The number does not change the
-    /// result by a bit. Each takes some hundred rows at a time, 64 of images, so small batches occupy few.
-    /// (RLlib leaves this to the tensor library.)
+    /// rollout workers. Rollout workers are the first of them, while they or their fragments wait for the
+    /// learner; only those that there are no workers for are started. Several CPU devices share them. The
+    /// number does not change the result by a bit. Each takes some hundred rows at a time, 68 of images, so
+    /// small batches occupy few. (RLlib leaves this to the tensor library.)
     pub num_learner_threads: Option<NonZeroUsize>,
 }
 

@@ -186,8 +186,8 @@ pub(super) fn available_threads() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// The threads that share the learner's updates on the CPU: workers that wait, and others where there are no
-/// more workers.
+/// The threads that share the learner's updates on the CPU: workers, and others where there are no more
+/// workers.
 pub(super) fn helpers(config: &TrainerConfig) -> Result<Helpers, TrainError> {
     let workers = config.workers.num_rollout_workers;
     let all = config.learner.num_learner_threads.unwrap_or_else(|| match workers {

@@ -9,7 +9,7 @@ use super::sharing::{Next, Offering, Taker, poll};
 use crate::PolicyError;
 
 /// The threads that compute shares of a batch for a network that learns: threads of their own, and others,
-/// each with a [`Helper`], while they have to wait. Clones are the same threads, for other networks.
+/// each with a [`Helper`], in the moments that they choose. Clones are the same threads, for other networks.
 ///
 /// ```
 /// use pronk_policy::{CpuNetwork, Helpers, NetworkSpec, Space};
@@ -39,7 +39,7 @@ impl Helpers {
         Ok(Self(Arc::new(Offering::new(helpers, threads)?)))
     }
 
-    /// A handle for a thread that helps while it waits; `None` if none is to help.
+    /// A handle for a thread that helps beside its own work; `None` if none is to help.
     pub fn helper(&self) -> Option<Helper> {
         self.0.taker().map(Helper)
     }
