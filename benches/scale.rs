@@ -162,7 +162,7 @@ fn case(kind: Kind, workers: usize, envs: usize) -> Result<String> {
     let run = Command::new(std::env::current_exe()?).args(["--case", kind.name, &workers, &envs]).output()?;
     if !run.status.success() {
         let error = String::from_utf8_lossy(&run.stderr);
-        return Ok(format!("failed: {} |", error.split_whitespace().collect::<Vec<_>>().join(" ")));
+        return Ok(format!("failed: {} |", error.lines().next().unwrap_or_default()));
     }
     Ok(String::from_utf8_lossy(&run.stdout).trim().to_owned())
 }
