@@ -257,7 +257,7 @@ impl fmt::Display for Bottleneck {
                 write!(f, "learner starved {starved}, network: {blocked} of the actors' time: the network is the limit")
             }
             Limit::Loading => write!(f, "learner starved {starved}, workers blocked {blocked}: loading is the limit"),
-            Limit::Learner => write!(f, "workers blocked {blocked}: the learner is the limit"),
+            Limit::Learner => write!(f, "workers blocked or helping {blocked}: the learner is the limit"),
             Limit::Processors => match self.processors.filter(|used| used.are_busy()) {
                 Some(Processors { busy, available }) => {
                     write!(f, "{busy:.1} of {available} processors busy: the machine is the limit")

@@ -127,7 +127,7 @@ fn a_worker_whose_processes_step_is_busy_with_environments() {
 #[test]
 fn blocked_workers_say_how_many_would_do() {
     let found = find(&run(0.0, &[7.0, 7.0, 7.0, 7.0]), 4, 2.0);
-    assert_eq!(found.to_string(), "workers blocked 70 %: the learner is the limit; 2 of 4 workers would do");
+    assert_eq!(found.to_string(), "workers blocked or helping 70 %: the learner is the limit; 2 of 4 workers would do");
     let found = find(&run(0.0, &[7.0]), 1, 2.0);
     assert_eq!((found.limit, found.advice), (Limit::Learner, None));
 }
