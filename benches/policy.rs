@@ -5,6 +5,7 @@
 //! cargo bench --bench policy            # all of it, about two minutes
 //! cargo bench --bench policy -- mlp     # the rows whose name contains `mlp`
 //! cargo bench --bench policy -- --alone # without candle, for a profiler
+//! cargo bench --bench policy -- --bf16  # products of bfloat16
 //! cargo bench --bench policy --features cuda -- --device cuda --rows 256,4096 cnn
 //! ```
 //!
@@ -23,9 +24,9 @@ use clap::Parser;
 use pronk::learner::{AdamConfig, Optimizer, OptimizerConfig, StepOptions};
 use pronk::policy::candle_core::{Device, Tensor};
 use pronk::policy::{
-    ActionsRef, Activation, CandleNetwork, CpuNetwork, DeviceSpec, Distribution, Encoder, Input, LoadedObs, Memory,
-    Network, NetworkSpec, ObsDtype, ObsRef, OutputGrads, Outputs, Params, PolicyError, Rng, Space, Torso,
-    distribution_for,
+    ActionsRef, Activation, CandleNetwork, CpuNetwork, DeviceSpec, Distribution, Encoder, Helpers, Input, LoadedObs,
+    Memory, Network, NetworkSpec, ObsDtype, ObsRef, OutputGrads, Outputs, Params, PolicyError, Precision, Rng, Space,
+    Torso, distribution_for,
 };
 
 #[global_allocator]
@@ -49,6 +50,9 @@ struct Args {
     /// Measure without candle, for a profiler
     #[arg(long, conflicts_with = "device")]
     alone: bool,
+    /// Round the factors of products to bfloat16
+    #[arg(long)]
+    bf16: bool,
     /// Measure only candle, on this device: cpu, cuda:0 or metal
     #[arg(long)]
     device: Option<DeviceSpec>,
@@ -99,7 +103,8 @@ fn main() -> ExitCode {
         "{:<34} {:>6} {:>12} {:>10} {:>6} {:>12} {:>7}",
         "", "rows", "rows/s", "GFLOP/s", "peak", "candle", "ratio"
     );
-    args.works().for_each(|(work, rows)| measure(&work, rows, peak, args.alone));
+    let precision = if args.bf16 { Precision::Bf16 } else { Precision::F32 };
+    args.works().for_each(|(work, rows)| measure(&work, rows, peak, precision, args.alone));
     println!("\npeak of this core, again: {:.0} GFLOP/s", peak_flops() / 1e9);
     ExitCode::SUCCESS
 }
@@ -160,8 +165,10 @@ fn works() -> Vec<Work> {
     networks.into_iter().flat_map(both).collect()
 }
 
-fn measure(work: &Work, rows: usize, peak: f64, alone: bool) {
-    let mut ours = Case::new(work, rows, Box::new(CpuNetwork::new(&work.spec).unwrap()));
+fn measure(work: &Work, rows: usize, peak: f64, precision: Precision, alone: bool) {
+    let helpers = Helpers::new(0, 0).unwrap();
+    let ours = CpuNetwork::with_precision(&work.spec, precision, helpers).unwrap();
+    let mut ours = Case::new(work, rows, Box::new(ours));
     let mut candle = (!alone).then(|| Case::new(work, rows, Box::new(CandleNetwork::cpu(work.spec.clone()).unwrap())));
     let (mut our_samples, mut candle_samples) = (Vec::new(), Vec::new());
     let start = Instant::now();

@@ -8,6 +8,7 @@ mod images;
 mod lstm;
 mod micro_batch;
 mod observations;
+mod packed;
 mod packing;
 mod residual;
 mod share;
@@ -29,7 +30,9 @@ use self::weights::Weights;
 use crate::error::check_len;
 use crate::network::Kept;
 use crate::params::check_layout;
-use crate::{Input, Network, NetworkShape, NetworkSpec, OutputGrads, Outputs, ParamLayout, Params, PolicyError};
+use crate::{
+    Input, Network, NetworkShape, NetworkSpec, OutputGrads, Outputs, ParamLayout, Params, PolicyError, Precision,
+};
 
 /// A [`Network`] for the CPU, for every [`NetworkSpec`]: forward and backward written as matrix products that
 /// use what the processor has, chosen at run time.
@@ -99,8 +102,13 @@ impl CpuNetwork {
 
     /// Builds the network for the calling thread and these helpers, as [`with_threads`](Self::with_threads).
     pub fn with_helpers(spec: &NetworkSpec, helpers: Helpers) -> Result<Self, PolicyError> {
+        Self::with_precision(spec, Precision::F32, helpers)
+    }
+
+    /// Builds the network for products of this precision, as [`with_helpers`](Self::with_helpers).
+    pub fn with_precision(spec: &NetworkSpec, precision: Precision, helpers: Helpers) -> Result<Self, PolicyError> {
         let layout = Arc::new(spec.layout()?);
-        let mut packing = Packing::default();
+        let mut packing = Packing::new(precision);
         let (obs_len, state_len) = (spec.obs.obs_len(), spec.state_len());
         let towers = spec.towers();
         let towers = towers.iter().map(|tower| Tower::new(tower, obs_len, &layout, &mut packing));

@@ -17,6 +17,13 @@ pub enum PolicyError {
         got: usize,
     },
 
+    /// Products of bfloat16 where there are no instructions for them.
+    #[error(
+        "this processor or system has no instructions for bfloat16 (amx_bf16, on Linux), so it would be slower than \
+         f32: set acting_precision and learning_precision to f32, or leave them out"
+    )]
+    SlowPrecision,
+
     /// An action that the distribution cannot have produced.
     #[error("action {action} in row {row} does not exist: this distribution has actions 0 to {}", n - 1)]
     ActionOutOfRange {

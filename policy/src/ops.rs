@@ -6,6 +6,7 @@
 mod elementwise;
 mod instructions;
 mod product;
+mod rounding;
 mod softmax;
 
 pub(crate) use elementwise::{
@@ -15,6 +16,8 @@ pub(crate) use elementwise::{
 pub(crate) use instructions::Instructions;
 pub use instructions::instructions;
 pub(crate) use product::{
-    BLOCK, Finish, Group, Left, PANEL, Place, Product, Right, Segment, Start, Values, cut, padded,
+    BLOCK, Finish, Group, Left, PANEL, Place, Product, Right, Rounding, Segment, Start, Unit, Values, cut, padded,
+    rows_of_pairs,
 };
+pub(crate) use rounding::round_pairs;
 pub(crate) use softmax::Softmax;

@@ -57,8 +57,12 @@ impl Conv {
         packing: &mut Packing,
     ) -> Result<Self, PolicyError> {
         let kernel = conv.kernel;
-        let weight = packing.matrix(kernel * kernel * from.channels, conv.output.channels);
-        let bias = packing.matrix(1, conv.output.channels);
+        // Rounded products need rows of kernels to begin with a whole pair.
+        let weight = match kernel * from.channels % 2 {
+            0 => packing.matrix(kernel * kernel * from.channels, conv.output.channels),
+            _ => packing.exact_matrix(kernel * kernel * from.channels, conv.output.channels),
+        };
+        let bias = packing.exact_matrix(1, conv.output.channels);
         let runs = (conv.input.channels, from.channels);
         packing.put(layout, &format!("{}.weight", conv.name), weight, 0, runs)?;
         packing.put(layout, &format!("{}.bias", conv.name), bias, 0, (1, 1))?;
@@ -86,12 +90,13 @@ impl Conv {
 
     /// Computes the inside of `y` from `x`.
     pub(super) fn forward(&self, weights: &Weights, x: &[f32], y: &mut [f32], finish: Finish<'_>) {
-        self.product(weights, x, finish, Start::Bias(&weights.forward[self.bias.range()])).run(y);
+        self.product(weights, x, finish, Start::Bias(&weights.forward.numbers[self.bias.range()])).run(y);
     }
 
     /// Adds the result to the inside of `y`.
     pub(super) fn add_forward(&self, weights: &Weights, x: &[f32], y: &mut [f32]) {
-        self.product(weights, x, Finish::Nothing, Start::OutAndBias(&weights.forward[self.bias.range()])).run(y);
+        self.product(weights, x, Finish::Nothing, Start::OutAndBias(&weights.forward.numbers[self.bias.range()]))
+            .run(y);
     }
 
     fn product<'a>(&'a self, weights: &'a Weights, x: &'a [f32], finish: Finish<'a>, start: Start<'a>) -> Product<'a> {
@@ -112,7 +117,12 @@ impl Conv {
     pub(super) fn add_weight_gradient(&self, x: &[f32], g: &[f32], grad: &mut [f32]) {
         let product = Product {
             a: Left { numbers: x, row: 1, step: self.stride * self.from.channels },
-            b: Right { numbers: g, step: self.gradient.channels, panel: PANEL },
+            b: Right {
+                numbers: g,
+                step: self.gradient.channels,
+                panel: PANEL,
+                rounding: self.weight.gradient_rounding(),
+            },
             out: self.weight.place(),
             rows: self.weight_gradient.rows,
             columns: self.weight.columns,
@@ -215,7 +225,7 @@ impl Phase {
         let taps = |phase: usize| (conv.kernel - phase).div_ceil(stride);
         let (taps_y, taps_x) = (taps(phase_y), taps(phase_x));
         let channels = gradient.channels;
-        let turned = packing.backward_matrix(taps_y * taps_x * channels, from.channels);
+        let turned = packing.backward_matrix(taps_y * taps_x * channels, from.channels, weight);
         for i in 0..taps_y {
             for j in 0..taps_x {
                 // Reversed: the last entry met the first pixel of the window.

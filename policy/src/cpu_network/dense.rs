@@ -59,7 +59,12 @@ impl Dense {
         packing: &mut Packing,
     ) -> Result<Self, PolicyError> {
         let outputs = parts.iter().map(|part| part.outputs).sum();
-        let (weight, bias) = (packing.matrix(input.len, outputs), packing.matrix(1, outputs));
+        // Heads, which have no activation, are exact: probabilities and values are for algorithms to compare.
+        let weight = match activation {
+            Some(_) => packing.matrix(input.len, outputs),
+            None => packing.exact_matrix(input.len, outputs),
+        };
+        let bias = packing.exact_matrix(1, outputs);
         let mut column = 0;
         for part in parts {
             let runs = (input.run, input.padded_run);
@@ -81,7 +86,7 @@ impl Dense {
     ) -> Self {
         let inputs = weight.rows;
         let transposed = input_gradient.then(|| {
-            let transposed = packing.backward_matrix(outputs, inputs);
+            let transposed = packing.backward_matrix(outputs, inputs, weight);
             packing.transpose((weight, 0), (inputs, outputs), (transposed, 0));
             transposed
         });
@@ -124,7 +129,7 @@ impl Dense {
             columns: self.weight.columns,
             groups: &[Group { a: 0, out: 0, y: 0 }],
             segments: &self.over_inputs,
-            start: Start::Bias(&weights.forward[self.bias.range()]),
+            start: Start::Bias(&weights.forward.numbers[self.bias.range()]),
             finish: match self.activation {
                 None => Finish::Nothing,
                 Some(Activation::Tanh) => Finish::Tanh,
@@ -146,7 +151,8 @@ impl Dense {
         add_column_sums(&g[..rows * g_row], &mut grad[self.bias.range()]);
         let DenseBuffers { segments, transposed } = buffers;
         let columns_of = |numbers, step| Left { numbers, row: 1, step };
-        let rows_of = |numbers, step| Right { numbers, step, panel: PANEL };
+        let rounding = self.weight.gradient_rounding();
+        let rows_of = |numbers, step| Right { numbers, step, panel: PANEL, rounding };
         let product = Product {
             a: columns_of(x, x_row),
             b: rows_of(g, g_row),

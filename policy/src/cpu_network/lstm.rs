@@ -61,10 +61,10 @@ impl Lstm {
     ) -> Result<Self, PolicyError> {
         let (name, gates) = (&lstm.name, 4 * lstm.width);
         let runs = (input.run, input.padded_run);
-        let (weight, bias) = (packing.matrix(input.len, gates), packing.matrix(1, gates));
+        let (weight, bias) = (packing.matrix(input.len, gates), packing.exact_matrix(1, gates));
         packing.put(layout, &format!("{name}.input.weight"), weight, 0, runs)?;
         packing.put(layout, &format!("{name}.bias"), bias, 0, (1, 1))?;
-        let (hidden, zero) = (packing.matrix(lstm.width, gates), packing.matrix(1, gates));
+        let (hidden, zero) = (packing.matrix(lstm.width, gates), packing.exact_matrix(1, gates));
         packing.put(layout, &format!("{name}.hidden.weight"), hidden, 0, (lstm.width, lstm.width))?;
         Ok(Self {
             input: Dense::of(weight, bias, gates, None, input_gradient, packing),

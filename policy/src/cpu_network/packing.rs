@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use crate::ops::{BLOCK, PANEL, Place, Right, add, padded};
-use crate::{ParamLayout, PolicyError};
+use super::packed::Packed;
+use crate::ops::{BLOCK, PANEL, Place, Right, Rounding, add, padded, round_pairs, rows_of_pairs};
+use crate::{ParamLayout, PolicyError, Precision};
 
 /// A matrix in panels inside a larger vector.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +13,8 @@ pub(super) struct Matrix {
     pub(super) rows: usize,
     /// Padded.
     pub(super) columns: usize,
+    /// Whether products round it, and with it their left operand.
+    pub(super) is_rounded: bool,
 }
 
 impl Matrix {
@@ -26,12 +29,36 @@ impl Matrix {
     }
 
     /// The matrix as the right operand of a product.
-    pub(super) fn right(self, numbers: &[f32]) -> Right<'_> {
-        Right { numbers: &numbers[self.range()], step: self.step(), panel: self.rows * PANEL }
+    pub(super) fn right(self, packed: &Packed) -> Right<'_> {
+        let rounding = match self.is_rounded {
+            true => Rounding::Pairs(&packed.pairs[self.offset / 2..]),
+            false => Rounding::Exact,
+        };
+        Right { numbers: &packed.numbers[self.range()], step: self.step(), panel: self.rows * PANEL, rounding }
     }
 
     pub(super) fn range(self) -> Range<usize> {
         self.offset..self.offset + self.rows * self.columns
+    }
+
+    /// How products round that give its gradient.
+    pub(super) fn gradient_rounding(self) -> Rounding<'static> {
+        if self.is_rounded { Rounding::Both } else { Rounding::Exact }
+    }
+
+    /// The end of its memory, in which its pairs have half of its place.
+    fn end(self) -> usize {
+        let rows = if self.is_rounded { 2 * rows_of_pairs(self.rows) } else { self.rows };
+        self.offset + rows * self.columns
+    }
+
+    /// Rounds its numbers, and pairs each two rows.
+    fn round(self, numbers: &[f32], pairs: &mut [u32]) {
+        let pairs = &mut pairs[self.offset / 2..];
+        let panels = numbers[self.range()].chunks_exact(self.rows * self.step());
+        for (panel, pairs) in panels.zip(pairs.chunks_mut(rows_of_pairs(self.rows) * self.step())) {
+            round_pairs(panel, self.step(), pairs);
+        }
     }
 
     /// Adds the transpose of a matrix with rows at distance `step` to its first `columns` columns.
@@ -49,8 +76,12 @@ impl Matrix {
 /// The layout of packed weights, computed once for a network.
 #[derive(Debug, Default)]
 pub(super) struct Packing {
+    precision: Precision,
     copies: Vec<TensorCopy>,
     transposes: Vec<Transpose>,
+    /// The matrices that products round.
+    rounded: Vec<Matrix>,
+    backward_rounded: Vec<Matrix>,
     /// The length of the forward weights, and of a packed gradient.
     len: usize,
     backward_len: usize,
@@ -81,17 +112,32 @@ struct Transpose {
 }
 
 impl Packing {
-    /// Adds a forward matrix of zeros.
+    /// For a network whose products have this precision.
+    pub(super) fn new(precision: Precision) -> Self {
+        Self { precision, ..Self::default() }
+    }
+
+    /// Adds a forward matrix of zeros, in the network's precision.
     pub(super) fn matrix(&mut self, rows: usize, columns: usize) -> Matrix {
-        let matrix = Matrix { offset: self.len, rows, columns: padded(columns) };
-        self.len = matrix.range().end;
+        let is_rounded = self.precision == Precision::Bf16;
+        let matrix = Matrix { is_rounded, ..self.exact_matrix(rows, columns) };
+        self.len = matrix.end();
+        self.rounded.extend(is_rounded.then_some(matrix));
         matrix
     }
 
-    /// Adds a backward matrix.
-    pub(super) fn backward_matrix(&mut self, rows: usize, columns: usize) -> Matrix {
-        let matrix = Matrix { offset: self.backward_len, rows, columns: padded(columns) };
-        self.backward_len = matrix.range().end;
+    /// Adds a forward matrix of zeros that is never rounded.
+    pub(super) fn exact_matrix(&mut self, rows: usize, columns: usize) -> Matrix {
+        let matrix = Matrix { offset: self.len, rows, columns: padded(columns), is_rounded: false };
+        self.len = matrix.end();
+        matrix
+    }
+
+    /// Adds a backward matrix in the precision of `of`, a forward one.
+    pub(super) fn backward_matrix(&mut self, rows: usize, columns: usize, of: Matrix) -> Matrix {
+        let matrix = Matrix { offset: self.backward_len, rows, columns: padded(columns), ..of };
+        self.backward_len = matrix.end();
+        self.backward_rounded.extend(matrix.is_rounded.then_some(matrix));
         matrix
     }
 
@@ -130,11 +176,13 @@ impl Packing {
     }
 
     /// Packs parameters for the forward pass. Padding in `packed` stays zero.
-    pub(super) fn pack(&self, flat: &[f32], packed: &mut Vec<f32>) {
-        packed.resize(self.len, 0.0);
+    pub(super) fn pack(&self, flat: &[f32], packed: &mut Packed) {
+        let Packed { numbers, pairs } = packed;
+        numbers.resize(self.len, 0.0);
         for copy in &self.copies {
-            copy.for_each_piece(|flat_at, packed_at| packed[packed_at].copy_from_slice(&flat[flat_at]));
+            copy.for_each_piece(|flat_at, packed_at| numbers[packed_at].copy_from_slice(&flat[flat_at]));
         }
+        round_all(&self.rounded, numbers, pairs);
     }
 
     /// Unpacks the sum of gradients, added in their order, in one pass over them: memory is the limit. Writes
@@ -151,12 +199,22 @@ impl Packing {
     }
 
     /// Transposes packed weights for the backward pass.
-    pub(super) fn transpose_all(&self, forward: &[f32], backward: &mut Vec<f32>) {
-        backward.resize(self.backward_len, 0.0);
+    pub(super) fn transpose_all(&self, forward: &Packed, backward: &mut Packed) {
+        let Packed { numbers, pairs } = backward;
+        numbers.resize(self.backward_len, 0.0);
         for transpose in &self.transposes {
-            transpose.run(forward, backward);
+            transpose.run(&forward.numbers, numbers);
         }
+        round_all(&self.backward_rounded, numbers, pairs);
     }
+}
+
+/// Makes the pairs of these matrices from their numbers.
+fn round_all(matrices: &[Matrix], numbers: &[f32], pairs: &mut Vec<u32>) {
+    if !matrices.is_empty() {
+        pairs.resize(numbers.len().div_ceil(2), 0);
+    }
+    matrices.iter().for_each(|matrix| matrix.round(numbers, pairs));
 }
 
 impl TensorCopy {

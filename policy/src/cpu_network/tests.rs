@@ -6,6 +6,7 @@ mod device;
 mod edges;
 mod gradients;
 mod oracle;
+mod precision;
 mod rows;
 mod steady;
 

@@ -1,14 +1,15 @@
 //! The packed weights of one stamp.
 
+use super::packed::Packed;
 use super::packing::Packing;
 use crate::Params;
 
-/// Packed parameters; padding is zero.
+/// Packed parameters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Weights {
-    pub(super) forward: Vec<f32>,
+    pub(super) forward: Packed,
     /// Transposed, for the backward pass.
-    pub(super) backward: Vec<f32>,
+    pub(super) backward: Packed,
     forward_stamp: Option<u64>,
     backward_stamp: Option<u64>,
 }

@@ -1,35 +1,9 @@
 //! Passes over slices: plain loops, compiled for every SIMD instruction set and dispatched at run time.
 
-use pulp::{NullaryFnOnce, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
-use super::instructions::dispatch;
+use super::instructions::{dispatch, vectorized};
 use super::product::{BLOCK, PANEL, tanh_of_each};
-
-/// Makes a function run its body with the best SIMD instructions. A closure that is not inlined would run
-/// without them.
-macro_rules! vectorized {
-    (
-        $(#[$doc:meta])*
-        fn $name:ident<$life:lifetime $(, $number:ident: $bound:path)?>($($arg:ident: $type:ty),* $(,)?) $body:block
-    ) => {
-        $(#[$doc])*
-        pub(crate) fn $name<$life $(, $number: $bound)?>($($arg: $type),*) {
-            struct Body<$life $(, $number: $bound)?> {
-                $($arg: $type,)*
-            }
-            impl<$life $(, $number: $bound)?> NullaryFnOnce for Body<$life $(, $number)?> {
-                type Output = ();
-
-                #[inline(always)]
-                fn call(self) {
-                    let Self { $($arg),* } = self;
-                    $body
-                }
-            }
-            dispatch(Body { $($arg),* });
-        }
-    };
-}
 
 vectorized! {
     /// Adds each column of `rows` to its sum, in row order.

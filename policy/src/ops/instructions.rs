@@ -34,6 +34,34 @@ pub(super) fn dispatch<K: WithSimd>(kernel: K) -> K::Output {
     Arch::new().dispatch(kernel)
 }
 
+/// Makes a function run its body with the best SIMD instructions. A closure that is not inlined would run
+/// without them.
+macro_rules! vectorized {
+    (
+        $(#[$doc:meta])*
+        fn $name:ident<$life:lifetime $(, $number:ident: $bound:path)?>($($arg:ident: $type:ty),* $(,)?) $body:block
+    ) => {
+        $(#[$doc])*
+        pub(crate) fn $name<$life $(, $number: $bound)?>($($arg: $type),*) {
+            struct Body<$life $(, $number: $bound)?> {
+                $($arg: $type,)*
+            }
+            impl<$life $(, $number: $bound)?> pulp::NullaryFnOnce for Body<$life $(, $number)?> {
+                type Output = ();
+
+                #[inline(always)]
+                fn call(self) {
+                    let Self { $($arg),* } = self;
+                    $body
+                }
+            }
+            $crate::ops::instructions::dispatch(Body { $($arg),* });
+        }
+    };
+}
+
+pub(super) use vectorized;
+
 #[cfg(test)]
 thread_local! {
     static FORCED: std::cell::Cell<Option<Instructions>> = const { std::cell::Cell::new(None) };

@@ -12,19 +12,28 @@
 //! *Layout*: `b` is in *panels* of [`PANEL`] columns; all matrices have [`padded`] columns, zero beyond the
 //! last.
 //!
+//! *Precision*: by [`Rounding`], both factors are rounded to bfloat16; sums, start and finish are `f32` in
+//! any case.
+//!
 //! *Instructions*: `pulp` chooses AVX-512, AVX2 with FMA, NEON or scalar code at run time. The order of a sum
 //! depends on the offsets alone; instruction sets differ in the last bits.
 
+mod bf16;
 mod kernel;
 mod operands;
+mod part;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+mod tiles;
 
 use pulp::{Simd, WithSimd};
 
 use super::instructions::dispatch;
-use operands::sum;
+use operands::{TERMS, sum};
 
+pub(crate) use bf16::Unit;
 pub(crate) use operands::{
-    BLOCK, CACHED, Finish, Group, Left, PANEL, Place, Product, Right, Segment, Start, Values, padded,
+    BLOCK, CACHED, Finish, Group, Left, PANEL, Place, Product, Right, Rounding, Segment, Start, Values, padded,
+    rows_of_pairs,
 };
 
 pub(crate) use kernel::tanh_of_each;
@@ -67,9 +76,25 @@ impl Product<'_> {
             let (row, term) = ((rows - 1).saturating_mul(self.a.row), last.saturating_mul(self.a.step));
             let a = sum([group_a, segment.a, row, term]);
             assert!(a < self.a.numbers.len(), "the left operand lies inside its slice");
-            let b_place = Place { row: self.b.step, panel: self.b.panel };
-            let b = sum([segment.b, b_place.last(segment.len, columns)]);
-            assert!(b < self.b.numbers.len(), "the right operand lies inside its slice");
+            match self.b.rounding {
+                Rounding::Exact | Rounding::Both => {
+                    let is_left_fit = !matches!(self.b.rounding, Rounding::Both) || self.a.row == 1;
+                    assert!(is_left_fit, "rows of the left operand are neighbours");
+                    let b_place = Place { row: self.b.step, panel: self.b.panel };
+                    let b = sum([segment.b, b_place.last(segment.len, columns)]);
+                    assert!(b < self.b.numbers.len(), "the right operand lies inside its slice");
+                }
+                Rounding::Pairs(pairs) => {
+                    assert!(self.a.step == 1, "terms of the left operand are neighbours");
+                    assert!(self.b.step == columns.min(PANEL), "rows of the right operand are as long as its panels");
+                    assert!(segment.b % (2 * self.b.step) == 0, "a segment begins with a whole pair");
+                    let b_place = Place { row: self.b.step, panel: self.b.pairs_panel() };
+                    let terms = segment.len.next_multiple_of(TERMS);
+                    // And the block beside the last, which is read where there is a single block.
+                    let b = sum([segment.b / 2, b_place.last(terms / 2, columns), BLOCK]);
+                    assert!(b < pairs.len(), "the right operand's pairs lie inside their slice");
+                }
+            }
         }
         if let Some(bias) = self.start.bias() {
             assert!(columns <= bias.len(), "there is a bias for every column");

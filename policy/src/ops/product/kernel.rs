@@ -1,9 +1,13 @@
 //! The inner loops of [`Product`](super::Product): tiles of the result that stay in registers.
 #![allow(unsafe_code)] // Number by number through pointers: a bounds check would cost more than the arithmetic.
 
+use std::ops::Range;
+
 use pulp::Simd;
 
-use super::operands::{BLOCK, CACHED, Finish, Group, PANEL, Product, Segment, Start, Values};
+use super::bf16::Rounded;
+use super::operands::{BLOCK, CACHED, Finish, Group, PANEL, Product, Rounding, Segment, Start, Values};
+use super::part::ROWS;
 
 /// Computes the product.
 ///
@@ -12,30 +16,93 @@ use super::operands::{BLOCK, CACHED, Finish, Group, PANEL, Product, Segment, Sta
 #[inline(always)]
 pub(super) unsafe fn run<S: Simd>(simd: S, product: &Product<'_>, out: &mut [f32]) {
     let out = out.as_mut_ptr();
+    let mut rounded = match product.b.rounding {
+        Rounding::Exact => None,
+        Rounding::Pairs(_) | Rounding::Both => Some(Rounded::new()),
+    };
     for first_column in (0..product.columns).step_by(PANEL) {
         let blocks = (product.columns - first_column).min(PANEL) / BLOCK;
         // A tile is as wide as the panel if registers are as long as a block, else as wide as a block.
         let tile_blocks = if S::F32_LANES == BLOCK { blocks } else { 1 };
-        let mut rest = product.segments;
-        let mut first = true;
-        // At least once: an empty sum still has a start and a finish.
-        while first || !rest.is_empty() {
-            let (now, later) = rest.split_at(segments_at_once(product, rest, blocks * BLOCK));
-            let pass = Pass { segments: now, first, last: later.is_empty() };
-            for group in product.groups {
+        let (segments, rounded) = (product.segments, rounded.as_mut());
+        let mut passes = Passes { product, first_column, blocks, segments, row: 0, rounded };
+        // SAFETY: the product's indices are inside its slices.
+        while let Some(pass) = unsafe { passes.next() } {
+            let mut row = pass.rows.start;
+            while row < pass.rows.end {
+                let (group, first) = (row / product.rows, row % product.rows);
+                let rows = first..product.rows.min(first + pass.rows.end - row);
                 for block in (0..blocks).step_by(tile_blocks) {
-                    let strip = Strip { group: *group, column: first_column + block * BLOCK, out };
-                    // SAFETY: groups, columns and segments are the product's own.
-                    unsafe { strip.run(simd, product, &pass, tile_blocks) };
+                    let (first_row, column) = (group * product.rows, first_column + block * BLOCK);
+                    let strip = Strip { group: product.groups[group], first_row, column, out };
+                    // SAFETY: groups, rows, columns and segments are the product's own.
+                    unsafe { strip.run(simd, product, &pass, rows.clone(), tile_blocks) };
                 }
+                row += rows.len();
             }
-            (rest, first) = (later, false);
         }
     }
 }
 
+/// The passes over a panel of columns. Each adds either some segments to the sums of all rows, or the whole
+/// sums, of rounded factors, to some rows. Rows of all groups are numbered in one sequence.
+struct Passes<'a, 'b> {
+    product: &'a Product<'b>,
+    first_column: usize,
+    blocks: usize,
+    /// Segments that are still to add.
+    segments: &'b [Segment],
+    /// The first row that is still to compute.
+    row: usize,
+    /// The sums of factors that are rounded.
+    rounded: Option<&'a mut Rounded>,
+}
+
+/// A part of the work.
+struct Pass<'a> {
+    rows: Range<usize>,
+    terms: Summands<'a>,
+    first: bool,
+    last: bool,
+}
+
+/// What a pass adds.
+#[derive(Clone, Copy)]
+enum Summands<'a> {
+    /// The products of these segments.
+    Segments(&'a [Segment]),
+    /// Sums that are computed: of row `i` of all rows and column `j` of the panel at `i * PANEL + j`.
+    Sums(*const f32),
+}
+
+impl<'b> Passes<'_, 'b> {
+    /// The next pass. Its sums are there until the one after it.
+    ///
+    /// # Safety
+    /// Every index of the product must be inside its slice.
+    unsafe fn next(&mut self) -> Option<Pass<'b>> {
+        let product = self.product;
+        let all = product.rows * product.groups.len();
+        if self.row == all {
+            return None;
+        }
+        let Some(rounded) = &mut self.rounded else {
+            let first = self.segments.len() == product.segments.len();
+            let (now, later) = self.segments.split_at(segments_at_once(product, self.segments, self.blocks * BLOCK));
+            // A sum without segments has one pass nevertheless: it has a start and a finish.
+            (self.segments, self.row) = (later, if later.is_empty() { all } else { 0 });
+            return Some(Pass { rows: 0..all, terms: Summands::Segments(now), first, last: later.is_empty() });
+        };
+        let rows = self.row..all.min(self.row + ROWS);
+        // SAFETY: as the caller says.
+        let sums = unsafe { rounded.sums(product, rows.clone(), self.first_column, self.blocks) };
+        self.row = rows.end;
+        let sums = sums.wrapping_sub(rows.start * PANEL);
+        Some(Pass { rows, terms: Summands::Sums(sums), first: true, last: true })
+    }
+}
+
 /// The number of segments to sum over all rows: those that fit the cache, at least one.
-#[inline(always)]
 fn segments_at_once(product: &Product<'_>, segments: &[Segment], width: usize) -> usize {
     if let Finish::AddReluSlope(_) = product.finish {
         // The result's place holds a value to keep, so a partial sum cannot be stored there.
@@ -49,16 +116,11 @@ fn segments_at_once(product: &Product<'_>, segments: &[Segment], width: usize) -
     fitting.count().clamp(segments.len().min(1), segments.len())
 }
 
-/// Some segments of the sum.
-struct Pass<'a> {
-    segments: &'a [Segment],
-    first: bool,
-    last: bool,
-}
-
 /// The rows of one group, as wide as a tile.
 struct Strip {
     group: Group,
+    /// The number of its first row among those of all groups.
+    first_row: usize,
     column: usize,
     out: *mut f32,
 }
@@ -69,14 +131,14 @@ impl Strip {
     /// # Safety
     /// As [`run`].
     #[inline(always)]
-    unsafe fn run<S: Simd>(&self, simd: S, product: &Product<'_>, pass: &Pass<'_>, blocks: usize) {
+    unsafe fn run<S: Simd>(&self, simd: S, product: &Product<'_>, pass: &Pass<'_>, rows: Range<usize>, blocks: usize) {
         // Registers across, then the possible heights, highest first: accumulators, a row of `b` and a number
         // of `a` fill the registers.
         macro_rules! tiles {
             ($across:literal: $highest:literal $($lower:literal)*) => {{
-                let tiles = product.rows.div_ceil($highest);
-                let (height, higher) = (product.rows / tiles, product.rows % tiles);
-                let mut row = 0;
+                let tiles = rows.len().div_ceil($highest);
+                let (height, higher) = (rows.len() / tiles, rows.len() % tiles);
+                let mut row = rows.start;
                 for tile in 0..tiles {
                     let height = height + usize::from(tile < higher);
                     // SAFETY: these rows are the product's own.
@@ -126,23 +188,32 @@ impl Strip {
             let out = self.out.add(self.group.out + row * place.row + panel * place.panel + column);
             let out = Tile::<ROWS, ACROSS> { at: out, row: place.row };
             let mut sums = start(simd, product.start, pass.first, out, self.column);
-            // Wrapping: without a term to read, these may be anywhere.
-            let a_at = a.numbers.as_ptr().wrapping_add(self.group.a + row * a.row);
-            let b_at = b.numbers.as_ptr().wrapping_add(panel * b.panel + column);
-            for segment in pass.segments {
-                let (a_at, b_at) = (a_at.wrapping_add(segment.a), b_at.wrapping_add(segment.b));
-                // A constant distance of one is part of the instruction.
-                sums = if a.row == 1 {
-                    add_products(
-                        simd,
-                        sums,
-                        Terms { a: a_at, a_row: 1, a_step: a.step, b: b_at, b_step: b.step },
-                        segment.len,
-                    )
-                } else {
-                    let terms = Terms { a: a_at, a_row: a.row, a_step: a.step, b: b_at, b_step: b.step };
-                    add_products(simd, sums, terms, segment.len)
-                };
+            match pass.terms {
+                Summands::Segments(segments) => {
+                    // Wrapping: without a term to read, these may be anywhere.
+                    let a_at = a.numbers.as_ptr().wrapping_add(self.group.a + row * a.row);
+                    let b_at = b.numbers.as_ptr().wrapping_add(panel * b.panel + column);
+                    for segment in segments {
+                        let (a_at, b_at) = (a_at.wrapping_add(segment.a), b_at.wrapping_add(segment.b));
+                        // A constant distance of one is part of the instruction.
+                        sums = if a.row == 1 {
+                            add_products(
+                                simd,
+                                sums,
+                                Terms { a: a_at, a_row: 1, a_step: a.step, b: b_at, b_step: b.step },
+                                segment.len,
+                            )
+                        } else {
+                            let terms = Terms { a: a_at, a_row: a.row, a_step: a.step, b: b_at, b_step: b.step };
+                            add_products(simd, sums, terms, segment.len)
+                        };
+                    }
+                }
+                Summands::Sums(computed) => {
+                    let at = computed.wrapping_add((self.first_row + row) * PANEL + column).cast_mut();
+                    let computed = Tile::<ROWS, ACROSS> { at, row: PANEL };
+                    sums = map(sums, |i, v, x| simd.add_f32s(x, computed.load(simd, i, v)));
+                }
             }
             let values = |y: Values<'_>| Tile::<ROWS, ACROSS> {
                 at: y

@@ -21,6 +21,36 @@ pub(crate) struct Right<'a> {
     pub(crate) numbers: &'a [f32],
     pub(crate) step: usize,
     pub(crate) panel: usize,
+    pub(crate) rounding: Rounding<'a>,
+}
+
+/// Whether both factors of a product's terms are rounded to bfloat16.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Rounding<'a> {
+    /// No.
+    Exact,
+    /// Yes; the right operand has been rounded: terms `p`, an even number, and `p + 1` are the low and the
+    /// high half at `j / PANEL * pairs_panel() + p / 2 * step + j % PANEL`. After a panel's last there are
+    /// zeros, up to [`rows_of_pairs`]. The left operand's `step` must be 1.
+    Pairs(&'a [u32]),
+    /// Yes, both where they are multiplied. The left operand's `row` must be 1, as in a gradient of weights.
+    Both,
+}
+
+impl Right<'_> {
+    /// The distance of panels of pairs.
+    pub(crate) fn pairs_panel(self) -> usize {
+        rows_of_pairs(self.panel / PANEL) * PANEL
+    }
+}
+
+/// Terms of a tile of rounded numbers: 64 bytes of a row.
+pub(super) const TERMS: usize = 32;
+
+/// The rows of pairs of a panel with this many terms: a product reads whole tiles, and the block beside the
+/// last.
+pub(crate) const fn rows_of_pairs(terms: usize) -> usize {
+    terms.div_ceil(2) + TERMS / 2 + 1
 }
 
 /// Row `i` and column `j` are at `i * row + j / PANEL * panel + j % PANEL`.

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod rounded;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use proptest::prelude::*;
@@ -105,7 +107,7 @@ impl Operands {
     fn product<'a>(&'a self, start: Start<'a>, finish: Finish<'a>) -> Product<'a> {
         Product {
             a: Left { numbers: &self.a, row: self.shape.row, step: self.shape.step },
-            b: Right { numbers: &self.b, step: self.b_place.row, panel: self.b_place.panel },
+            b: Right { numbers: &self.b, step: self.b_place.row, panel: self.b_place.panel, rounding: Rounding::Exact },
             out: self.out_place,
             rows: self.shape.rows,
             columns: self.shape.columns,
@@ -266,7 +268,7 @@ proptest! {
 fn of_one_term(a: &[f32], finish: Finish<'_>) -> Vec<(&'static str, Vec<f32>)> {
     let product = Product {
         a: Left { numbers: a, row: 1, step: 1 },
-        b: Right { numbers: &[1.0; PANEL], step: PANEL, panel: PANEL },
+        b: Right { numbers: &[1.0; PANEL], step: PANEL, panel: PANEL, rounding: Rounding::Exact },
         out: Place::rows_of(PANEL),
         rows: a.len(),
         columns: PANEL,
@@ -378,7 +380,7 @@ fn a_product_of_nothing_touches_nothing() {
     let numbers = [1.0; PANEL];
     let product = Product {
         a: Left { numbers: &[], row: 1, step: 1 },
-        b: Right { numbers: &[], step: PANEL, panel: PANEL },
+        b: Right { numbers: &[], step: PANEL, panel: PANEL, rounding: Rounding::Exact },
         out: Place::rows_of(PANEL),
         rows: 1,
         columns: PANEL,
