@@ -10,6 +10,7 @@ mod file;
 mod gate;
 mod learner;
 mod model;
+mod precision;
 mod results;
 mod saved;
 mod seconds;

@@ -25,6 +25,7 @@ impl TrainerConfig {
         self.check_gate()?;
         self.check_admission()?;
         self.check_devices()?;
+        self.check_precision()?;
         self.check_waits()?;
         self.check_checkpoint()?;
         self.evaluation.check()?;

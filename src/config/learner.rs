@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pronk_buffer::Gate;
 use pronk_learner::{OnStarved, Schedule};
-use pronk_policy::DeviceSpec;
+use pronk_policy::{DeviceSpec, Precision};
 use serde::{Deserialize, Serialize};
 
 use super::{Admission, gate, seconds};
@@ -86,6 +86,9 @@ pub struct LearnerConfig {
     /// number does not change the result by a bit. Each takes some hundred rows at a time, 68 of images, so
     /// small batches occupy few. (RLlib leaves this to the tensor library.)
     pub num_learner_threads: Option<NonZeroUsize>,
+    /// Precision of the factors that an update multiplies, on the CPU. `bf16` needs a processor with AMX.
+    /// Weights, sums, gradients and the optimiser are `f32` in any case.
+    pub learning_precision: Precision,
 }
 
 impl Default for LearnerConfig {
@@ -116,6 +119,7 @@ impl Default for LearnerConfig {
             num_multi_gpu_tower_stacks: 0,
             num_data_load_threads: 1,
             num_learner_threads: None,
+            learning_precision: Precision::F32,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pronk_metrics::catch;
 use pronk_policy::{
     CandleNetwork, CpuNetwork, DataParallel, DeviceSpec, Encoder, Helpers, Network, NetworkSpec, ParamLayout,
-    PolicyError, Space, distribution_for,
+    PolicyError, Precision, Space, distribution_for,
 };
 use pronk_rollout::EnvSpec;
 
@@ -20,9 +20,16 @@ pub(super) type MakeNetwork = dyn Fn(&EnvSpec, DeviceSpec) -> Result<Box<dyn Net
 /// The source of networks.
 pub(super) enum Networks {
     /// The config describes them.
-    Described(NetworkSpec),
+    Described(Described),
     /// A user's function makes them.
     Own(OwnNetworks),
+}
+
+/// A description, and the precision of workers and of the learner.
+pub(super) struct Described {
+    spec: NetworkSpec,
+    acting: Precision,
+    learning: Precision,
 }
 
 /// A user's function, and the layout that all its networks must have.
@@ -39,7 +46,10 @@ impl Networks {
         env: &EnvSpec,
     ) -> Result<Self, TrainError> {
         match own {
-            Some(make) => Self::own(make, env),
+            Some(make) => {
+                config.check_own_network()?;
+                Self::own(make, env)
+            }
             None => Self::described(config, env),
         }
     }
@@ -60,7 +70,8 @@ impl Networks {
                 ConfigError::caused_by("model.vision", format!("{:?}", config.model.vision), &reason)
             })?,
         }
-        Ok(Self::Described(spec))
+        let (acting, learning) = (config.workers.acting_precision, config.learner.learning_precision);
+        Ok(Self::Described(Described { spec, acting, learning }))
     }
 
     /// Probes a user's network and checks it against the environment.
@@ -83,7 +94,7 @@ impl Networks {
     /// The description, where there is one.
     pub(super) fn spec(&self) -> Option<&NetworkSpec> {
         match self {
-            Self::Described(spec) => Some(spec),
+            Self::Described(described) => Some(&described.spec),
             Self::Own(_) => None,
         }
     }
@@ -91,7 +102,10 @@ impl Networks {
     /// A network to act with.
     pub(super) fn acting(&self, env: &EnvSpec) -> Result<Box<dyn Network>, PolicyError> {
         match self {
-            Self::Described(spec) => Ok(Box::new(CpuNetwork::new(spec)?)),
+            Self::Described(Described { spec, acting, .. }) => {
+                acting.check_fast()?;
+                Ok(Box::new(CpuNetwork::with_precision(spec, *acting, Helpers::new(0, 0)?)?))
+            }
             Self::Own(own) => own.one_more(env, DeviceSpec::Cpu),
         }
     }
@@ -115,12 +129,13 @@ impl Networks {
     }
 
     fn on_device(&self, device: DeviceSpec, env: &EnvSpec, helpers: &Helpers) -> Result<Box<dyn Network>, TrainError> {
-        let spec = match self {
-            Self::Described(spec) => spec,
+        let Described { spec, learning, .. } = match self {
+            Self::Described(described) => described,
             Self::Own(own) => return own.one_more(env, device).map_err(refused),
         };
         if device == DeviceSpec::Cpu {
-            return Ok(Box::new(CpuNetwork::with_helpers(spec, helpers.clone())?));
+            learning.check_fast()?;
+            return Ok(Box::new(CpuNetwork::with_precision(spec, *learning, helpers.clone())?));
         }
         let opened = device.open().map_err(|error| ConfigError::caused_by("devices", device, &error))?;
         Ok(Box::new(CandleNetwork::new(spec.clone(), opened)?))
@@ -130,7 +145,11 @@ impl Networks {
     pub(super) fn check_fits(&self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
         match (self, &checkpoint.network) {
             // Initialisation no longer matters.
-            (Self::Described(spec), Some(found)) if NetworkSpec { init: spec.init, ..found.clone() } == *spec => Ok(()),
+            (Self::Described(Described { spec, .. }), Some(found))
+                if NetworkSpec { init: spec.init, ..found.clone() } == *spec =>
+            {
+                Ok(())
+            }
             (Self::Described(_), Some(_)) => Err(CheckpointError::DoesNotFit { what: "network" }),
             (Self::Described(_), None) => Err(CheckpointError::OwnNetwork),
             // Of a user's network only the parameters can be compared.

@@ -208,3 +208,9 @@ pub(crate) fn without_hanging<R: Send + 'static>(what: &str, body: impl FnOnce()
         },
     }
 }
+
+pub(crate) fn has_words(text: &str, words: &[&str]) {
+    for word in words {
+        assert!(text.contains(word), "'{word}' is missing in: {text}");
+    }
+}

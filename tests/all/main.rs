@@ -27,6 +27,7 @@ mod lives;
 mod multi_agent;
 mod normalized;
 mod own_network;
+mod precision;
 #[cfg(feature = "env-process")]
 mod processes;
 mod replays;

@@ -13,7 +13,7 @@ use pronk::{
 };
 use tempfile::TempDir;
 
-use crate::fixtures::{iterations, only, small, without_hanging};
+use crate::fixtures::{has_words, iterations, only, small, without_hanging};
 
 /// Two logits and a value straight from four numbers, by hand.
 struct Linear {
@@ -105,12 +105,6 @@ fn bits(checkpoint: &Checkpoint) -> Vec<u32> {
 /// What a run of three updates leaves behind.
 fn trained() -> pronk::Run {
     Trainer::builder(small(0)).env(cartpole).network(linear).build().unwrap().run(iterations(3)).unwrap()
-}
-
-fn has_words(text: &str, words: &[&str]) {
-    for word in words {
-        assert!(text.contains(word), "'{word}' is missing in: {text}");
-    }
 }
 
 #[test]
