@@ -136,6 +136,33 @@ fn nan_stays_nan_in_its_row_of_a_rounded_product() {
 }
 
 #[test]
+fn what_is_not_a_number_leaves_nothing_behind_for_the_next_product() {
+    let product_of = |b: &[f32]| {
+        let terms = b.len() / PANEL;
+        let mut out = [0.5; PANEL];
+        let product = Product {
+            a: Left { numbers: &vec![1.0; terms], row: 1, step: 1 },
+            b: Right { numbers: b, step: PANEL, panel: PANEL, rounding: Rounding::Both },
+            out: Place::rows_of(PANEL),
+            rows: 1,
+            columns: PANEL,
+            groups: &[Group::default()],
+            segments: &[Segment { a: 0, b: 0, len: terms }],
+            start: Start::Zero,
+            finish: Finish::Nothing,
+        };
+        product.run(&mut out);
+        out
+    };
+    for unit in Unit::all() {
+        unit.force(|| {
+            assert!(product_of(&[f32::NAN; 32 * PANEL]).iter().all(|x| x.is_nan()), "{unit:?}");
+            assert_eq!(product_of(&[2.0; 3 * PANEL]), [6.0; PANEL], "{unit:?}");
+        });
+    }
+}
+
+#[test]
 fn a_rounded_product_that_would_read_beyond_its_pairs_is_refused() {
     let refused = |product: Product<'_>| {
         let panic = catch_unwind(AssertUnwindSafe(|| product.run(&mut [0.0; 15 * PANEL]))).unwrap_err();
