@@ -27,9 +27,9 @@ pub struct WorkersConfig {
     /// Whether rewards are divided by the running standard deviation of the discounted return and clipped to
     /// ±10. Episode returns stay raw. Only for single-agent environments. (Gymnasium: `NormalizeReward`.)
     pub normalize_rewards: bool,
-    /// Precision of the acting network's products. `bf16` needs a processor with AMX: networks of images act
-    /// about twice as fast. V-trace and the clipped ratio correct the difference to the learner, as
-    /// probabilities are recorded as they were acted on.
+    /// Precision of the factors that a worker's network multiplies. `bf16` needs a processor with AMX:
+    /// networks of images act about twice as fast. V-trace and the clipped ratio correct the difference to
+    /// the learner, since probabilities are recorded as they were acted on.
     pub acting_precision: Precision,
 }
 
