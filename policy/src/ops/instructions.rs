@@ -95,10 +95,7 @@ impl Instructions {
 
     /// Calls `body`, in which the kernels of this thread run with these instructions.
     pub(crate) fn force<R>(self, body: impl FnOnce() -> R) -> R {
-        let before = FORCED.replace(Some(self));
-        let result = body();
-        FORCED.set(before);
-        result
+        with_forced(&FORCED, self, body)
     }
 
     fn run<K: WithSimd>(self, kernel: K) -> K::Output {
@@ -110,6 +107,19 @@ impl Instructions {
             Self::Avx2(simd) => Simd::vectorize(simd, kernel),
         }
     }
+}
+
+/// Calls `body` while this thread is forced to a choice.
+#[cfg(test)]
+pub(super) fn with_forced<T: 'static, R>(
+    forced: &'static std::thread::LocalKey<std::cell::Cell<Option<T>>>,
+    choice: T,
+    body: impl FnOnce() -> R,
+) -> R {
+    let before = forced.replace(Some(choice));
+    let result = body();
+    forced.set(before);
+    result
 }
 
 #[cfg(test)]

@@ -78,8 +78,9 @@ impl Product<'_> {
             assert!(a < self.a.numbers.len(), "the left operand lies inside its slice");
             match self.b.rounding {
                 Rounding::Exact | Rounding::Both => {
-                    let is_left_fit = !matches!(self.b.rounding, Rounding::Both) || self.a.row == 1;
-                    assert!(is_left_fit, "rows of the left operand are neighbours");
+                    if let Rounding::Both = self.b.rounding {
+                        assert!(self.a.row == 1, "rows of the left operand are neighbours");
+                    }
                     let b_place = Place { row: self.b.step, panel: self.b.panel };
                     let b = sum([segment.b, b_place.last(segment.len, columns)]);
                     assert!(b < self.b.numbers.len(), "the right operand lies inside its slice");

@@ -174,9 +174,6 @@ impl Unit {
 
     /// Calls `body`, in which this thread multiplies with this unit.
     pub(crate) fn force<R>(self, body: impl FnOnce() -> R) -> R {
-        let before = FORCED.replace(Some(self));
-        let result = body();
-        FORCED.set(before);
-        result
+        crate::ops::instructions::with_forced(&FORCED, self, body)
     }
 }
