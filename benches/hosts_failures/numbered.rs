@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pronk::buffer::{MultiAgentBatch, ObsView};
+use pronk::buffer::MultiAgentBatch;
 use pronk::learner::{Learned, LearnerState, TrainBatch};
 use pronk::policy::{ObsDtype, ObsLoader};
 use pronk::prelude::*;
@@ -120,7 +120,7 @@ impl Seen {
         for (_, samples) in batch.policies() {
             let len = samples.shape().obs_len;
             for t in 0..samples.shape().steps {
-                let ObsView::F32(row) = samples.obs_row(t) else { panic!("observations are floats") };
+                let Some(row) = samples.obs_row(t).as_f32() else { panic!("observations are floats") };
                 for obs in row.chunks_exact(len) {
                     let [process, made, worker, count] = [0, 1, 2, 3].map(|i| (obs[i] / UNIT) as u32);
                     self.note([process, made, count], worker);

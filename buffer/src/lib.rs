@@ -35,7 +35,7 @@ pub use shutdown::{Closed, ShutdownGuard, ShutdownToken, shutdown};
 
 pub use batch::{
     ActionColumn, ActionKind, ActionView, ActionViewMut, BatchError, BatchShape, Columns, End, FinalObs,
-    MultiAgentBatch, ObsColumn, ObsKind, ObsView, ObsViewMut, SampleBatch, StepMut, Tag,
+    MultiAgentBatch, ObsColumn, ObsKind, ObsRows, ObsView, ObsViewMut, SampleBatch, StepMut, Tag,
 };
 pub use pool::Pool;
 

@@ -45,13 +45,35 @@ struct Shelf {
 #[derive(Debug)]
 struct Idle {
     shape: BatchShape,
-    columns: Columns,
-    tags: Vec<Tag>,
+    storage: Storage,
+}
+
+/// The vectors of a batch.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    pub(crate) columns: Columns,
+    pub(crate) obs_starts: Vec<usize>,
+    pub(crate) tags: Vec<Tag>,
+}
+
+/// Whether observations may have elements in common. Those that have are much shorter, so their memory is
+/// kept for their like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rows {
+    Apart,
+    Shared,
+}
+
+impl Storage {
+    fn rows(&self) -> Rows {
+        if self.obs_starts.is_empty() { Rows::Apart } else { Rows::Shared }
+    }
 }
 
 impl Pool {
     /// Keeps at most `max_idle` unused batches and frees the least recently used. A run needs one for each
-    /// worker, for each place in the inqueue, and for the train batches in the minibatch buffer.
+    /// worker, or two if it stores frames once, one for each place in the inqueue, and those of the train
+    /// batches in the minibatch buffer.
     pub fn new(max_idle: usize) -> Self {
         Self { shelf: Arc::new(Shelf { max_idle, idle: Mutex::new(VecDeque::new()) }) }
     }
@@ -61,25 +83,33 @@ impl Pool {
         self.shelf.lock().len()
     }
 
-    /// Storage for a batch of this shape, with no ends, final observations or tags.
-    pub(crate) fn take_storage(&self, shape: BatchShape) -> (Columns, Vec<Tag>) {
-        match self.shelf.find(&shape) {
-            Some(Idle { shape: kept, mut columns, mut tags }) => {
+    /// Storage for a batch of this shape, with no ends, final observations or tags, and without any
+    /// observations if they are to share rows.
+    pub(crate) fn take_storage(&self, shape: BatchShape, rows: Rows) -> Storage {
+        let mut storage = match self.shelf.find(&shape, rows) {
+            Some(Idle { shape: kept, mut storage }) => {
                 if kept != shape {
-                    columns.resize(&shape);
+                    storage.columns.resize(&shape);
                 }
-                columns.ends.fill(End::No);
-                columns.final_obs.clear();
-                tags.clear();
-                (columns, tags)
+                storage.columns.ends.fill(End::No);
+                storage.columns.final_obs.clear();
+                storage.tags.clear();
+                storage
             }
-            None => (Columns::zeros(&shape), Vec::new()),
-        }
+            None => Storage { columns: Columns::without_obs(&shape), obs_starts: Vec::new(), tags: Vec::new() },
+        };
+        let obs = match rows {
+            Rows::Apart => shape.cells_and_last() * shape.obs_len,
+            Rows::Shared => 0,
+        };
+        storage.columns.obs.resize(obs);
+        storage.obs_starts.clear();
+        storage
     }
 
-    pub(crate) fn put_back(&self, shape: BatchShape, columns: Columns, tags: Vec<Tag>) {
+    pub(crate) fn put_back(&self, shape: BatchShape, storage: Storage) {
         let mut idle = self.shelf.lock();
-        idle.push_back(Idle { shape, columns, tags });
+        idle.push_back(Idle { shape, storage });
         let surplus = if idle.len() > self.shelf.max_idle { idle.pop_front() } else { None };
         drop(idle);
         drop(surplus); // freed outside the lock
@@ -89,10 +119,13 @@ impl Pool {
 impl Shelf {
     /// Takes storage of this shape, the most recently used first, which is likeliest in the cache; else
     /// storage of another number of columns, which varies in multi-agent runs.
-    fn find(&self, shape: &BatchShape) -> Option<Idle> {
+    fn find(&self, shape: &BatchShape, rows: Rows) -> Option<Idle> {
         let mut idle = self.lock();
-        let exact = idle.iter().rposition(|kept| kept.shape == *shape);
-        let like = || idle.iter().rposition(|kept| kept.shape.with_columns(shape.columns) == *shape);
+        let find = |fits: &dyn Fn(&BatchShape) -> bool| {
+            idle.iter().rposition(|kept| kept.storage.rows() == rows && fits(&kept.shape))
+        };
+        let exact = find(&|kept| kept == shape);
+        let like = || find(&|kept| kept.with_columns(shape.columns) == *shape);
         let at = exact.or_else(like)?;
         idle.remove(at)
     }

@@ -30,7 +30,7 @@ fn main() {
     println!("{:<52} {:>10} {:>8} {:>8} {:>8}", "fragment", "bytes", "µs", "GB/s", "/ copy");
     for (name, batch, expected) in fragments() {
         for (pixels, name) in [(Pixels::Raw, name.to_owned()), (Pixels::Zstd, format!("{name}, compressed"))] {
-            let has_pixels = batch.policies().any(|(_, samples)| samples.obs().as_u8().is_some());
+            let has_pixels = batch.policies().any(|(_, samples)| samples.shape().obs_kind == ObsKind::U8);
             if pixels == Pixels::Raw || has_pixels {
                 measure(&name, &batch, &expected, pixels, rounds, bytes);
             }

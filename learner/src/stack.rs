@@ -85,14 +85,13 @@ impl StackLoader {
     }
 
     fn put(&self, stack: &mut Stack) -> Result<(), PolicyError> {
-        for (policy, loader) in &self.loaders {
-            match stack.samples.get(policy) {
-                Some(part) => {
-                    let into = stack.loaded.entry(policy.clone()).or_default();
-                    loader.load(obs_ref(part.obs()), part.shape().columns, into)?;
-                }
-                None => drop(stack.loaded.remove(policy)),
-            }
+        let Stack { samples, loaded } = stack;
+        loaded.retain(|policy, _| samples.get(policy).is_some());
+        for (policy, part) in samples.policies_mut() {
+            let Some(loader) = self.loaders.get(policy) else { continue };
+            let columns = part.shape().columns;
+            // Devices get one row after another: to be written to, a batch lays them so.
+            loader.load(obs_ref(part.obs_mut().as_view()), columns, loaded.entry(policy.clone()).or_default())?;
         }
         Ok(())
     }

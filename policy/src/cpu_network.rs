@@ -135,7 +135,7 @@ impl CpuNetwork {
 
     fn check(&self, params: &Params, input: &Input<'_>) -> Result<(), PolicyError> {
         check_layout(&self.layout, params.layout())?;
-        input.check(&self.shape)
+        input.check_shared(&self.shape)
     }
 
     /// Runs one pass over all shares on the thread pool.
@@ -182,6 +182,10 @@ impl Network for CpuNetwork {
 
     fn layout(&self) -> &Arc<ParamLayout> {
         &self.layout
+    }
+
+    fn reads_shared_rows(&self) -> bool {
+        true
     }
 
     fn forward(&mut self, params: &Params, input: &Input<'_>, out: &mut Outputs) -> Result<(), PolicyError> {

@@ -173,7 +173,10 @@ impl Network for DataParallel {
     fn forward(&mut self, params: &Params, input: &Input<'_>, out: &mut Outputs) -> Result<(), PolicyError> {
         match input.loaded.map(|loaded| &loaded.place) {
             Some(Place::Shards(shards)) => self.run(Pass::Acting, params, input, shards, out),
-            _ => self.replicas[0].network.forward(params, &Input { loaded: None, ..*input }, out),
+            _ => {
+                input.check(&self.shape)?;
+                self.replicas[0].network.forward(params, &Input { loaded: None, ..*input }, out)
+            }
         }
     }
 

@@ -50,6 +50,12 @@ pub trait Network: Send {
         None
     }
 
+    /// Whether it reads observations by [`Input::row_starts`], and checks them by [`Input::check_shared`].
+    /// Others get one row after another.
+    fn reads_shared_rows(&self) -> bool {
+        false
+    }
+
     /// A loader of observations to the network's device; `None` if it reads them on the host.
     fn obs_loader(&self) -> Option<Arc<dyn ObsLoader>> {
         None
@@ -121,6 +127,10 @@ pub struct Input<'a> {
     pub obs: ObsRef<'a>,
     /// The number of rows.
     pub rows: usize,
+    /// Where each row begins in `obs`, `[rows]`, if rows may have elements in common, as stacks of frames
+    /// have; `None` if one follows another. Only networks that
+    /// [read shared rows](Network::reads_shared_rows) get them.
+    pub row_starts: Option<&'a [usize]>,
     /// The recurrent state; `None` for a feed-forward network.
     pub memory: Option<Memory<'a>>,
     /// The same observations on the network's device, if loaded ahead.
@@ -146,7 +156,12 @@ impl Memory<'_> {
 impl<'a> Input<'a> {
     /// Observations for a feed-forward network.
     pub fn new(obs: ObsRef<'a>, rows: usize) -> Self {
-        Self { obs, rows, memory: None, loaded: None }
+        Self { obs, rows, row_starts: None, memory: None, loaded: None }
+    }
+
+    /// The same elements, with a row of observations at each of these starts.
+    pub fn with_row_starts(self, starts: &'a [usize]) -> Self {
+        Self { row_starts: Some(starts), rows: starts.len(), ..self }
     }
 
     /// The same observations with a recurrent state.
@@ -161,16 +176,37 @@ impl<'a> Input<'a> {
 
     /// Checks the input for a network of this shape.
     ///
-    /// *Errors*: another type or number of observations, loaded ones included; a missing, unexpected or
-    /// incomplete recurrent state.
+    /// *Errors*: another type or number of observations, loaded ones included; rows that share elements; a
+    /// missing, unexpected or incomplete recurrent state.
     pub fn check(&self, shape: &NetworkShape) -> Result<(), PolicyError> {
+        if self.row_starts.is_some() {
+            let (expected, got) = ("one row after another", "rows with elements in common");
+            return Err(PolicyError::Kind { what: "observations", expected, got });
+        }
+        self.check_shared(shape)
+    }
+
+    /// The same for a network that [reads rows that share elements](Network::reads_shared_rows).
+    ///
+    /// *Errors*: as [`check`](Self::check), but for these; and a row that begins too late.
+    pub fn check_shared(&self, shape: &NetworkShape) -> Result<(), PolicyError> {
         let wrong = |expected, got| Err(PolicyError::Kind { what: "observations", expected, got });
         match (shape.obs.obs_dtype(), self.obs) {
             (ObsDtype::F32, ObsRef::U8(_)) => return wrong("f32", "u8"),
             (ObsDtype::U8, ObsRef::F32(_)) => return wrong("u8", "f32"),
             (ObsDtype::F32, ObsRef::F32(_)) | (ObsDtype::U8, ObsRef::U8(_)) => {}
         }
-        check_len("observations", self.rows.saturating_mul(shape.obs.obs_len()), self.obs.len())?;
+        let obs_len = shape.obs.obs_len();
+        match self.row_starts {
+            None => check_len("observations", self.rows.saturating_mul(obs_len), self.obs.len())?,
+            Some(starts) => {
+                check_len("starts of observations", self.rows, starts.len())?;
+                let end = starts.iter().max().map_or(0, |last| last.saturating_add(obs_len));
+                if end > self.obs.len() {
+                    check_len("observations up to the end of the last row", end, self.obs.len())?;
+                }
+            }
+        }
         if let Some(loaded) = self.loaded {
             check_len("loaded observations", self.rows, loaded.rows())?;
         }

@@ -79,6 +79,18 @@ impl Space {
         }
     }
 
+    /// Bytes of one frame, if an observation may be a stack of frames: bytes of shape
+    /// `[frames, height, width]`. Images with channels have the same shape.
+    pub fn frame_len(&self) -> Option<usize> {
+        match self {
+            Self::Box { shape, dtype: ObsDtype::U8, .. } => match shape[..] {
+                [images, height, width] if images > 1 => Some(height * width),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Elements of one action.
     pub fn act_len(&self) -> usize {
         match self {

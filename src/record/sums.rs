@@ -49,7 +49,7 @@ fn of_columns(part: &SampleBatch) -> Vec<u32> {
         for (b, sum) in sums.iter_mut().enumerate() {
             let cell = t * width + b;
             let mut add = |bytes: &[u8]| *sum = crc32c_append(*sum, bytes);
-            match part.obs().row(cell, shape.obs_len) {
+            match part.obs().row(cell) {
                 ObsView::F32(row) => add(bytemuck::cast_slice(row)),
                 ObsView::U8(row) => add(row),
             }
@@ -85,4 +85,33 @@ fn of_columns(part: &SampleBatch) -> Vec<u32> {
         };
     }
     sums
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use pronk_buffer::{ActionKind, BatchShape, ObsKind, Pool, Tag};
+
+    use super::*;
+
+    #[test]
+    fn observations_that_share_elements_have_the_sums_of_others() {
+        let shape = BatchShape {
+            steps: 3,
+            columns: 2,
+            obs_len: 4,
+            obs_kind: ObsKind::U8,
+            act_len: 1,
+            act_kind: ActionKind::U32,
+            dist_len: 2,
+            state_len: 0,
+        };
+        let rows: Vec<u8> = (0..8).flat_map(|cell| (0..4).map(move |i| cell / 2 + i)).collect();
+        let mut samples = SampleBatch::blank(shape, Tag::default());
+        samples.obs_mut().copy_from(ObsView::U8(&rows)).unwrap();
+        let apart = FragmentSums::of(&MultiAgentBatch::single(samples.clone()));
+        samples.share_rows(1, &Pool::new(1));
+        assert!(samples.shares_rows());
+        assert_eq!(FragmentSums::of(&MultiAgentBatch::single(samples)), apart);
+    }
 }

@@ -149,8 +149,14 @@ pub struct Columns {
 impl Columns {
     /// Zeros of the right lengths.
     pub fn zeros(shape: &BatchShape) -> Self {
+        let obs = ObsColumn::zeros(shape.obs_kind, shape.cells_and_last() * shape.obs_len);
+        Self { obs, ..Self::without_obs(shape) }
+    }
+
+    /// The same without observations.
+    pub(crate) fn without_obs(shape: &BatchShape) -> Self {
         Self {
-            obs: ObsColumn::zeros(shape.obs_kind, shape.cells_and_last() * shape.obs_len),
+            obs: ObsColumn::zeros(shape.obs_kind, 0),
             actions: ActionColumn::zeros(shape.act_kind, shape.cells() * shape.act_len),
             rewards: vec![0.0; shape.cells()],
             ends: vec![End::No; shape.cells()],
@@ -163,12 +169,8 @@ impl Columns {
         }
     }
 
-    /// Resizes every column to the shape, in place. Row lengths and types stay.
+    /// Resizes every column but the observations to the shape, in place. Row lengths and types stay.
     pub(crate) fn resize(&mut self, shape: &BatchShape) {
-        match &mut self.obs {
-            ObsColumn::F32(obs) => obs.resize(shape.cells_and_last() * shape.obs_len, 0.0),
-            ObsColumn::U8(obs) => obs.resize(shape.cells_and_last() * shape.obs_len, 0),
-        }
         match &mut self.actions {
             ActionColumn::U32(actions) => actions.resize(shape.cells() * shape.act_len, 0),
             ActionColumn::F32(actions) => actions.resize(shape.cells() * shape.act_len, 0.0),

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use crate::{ActionView, ActionViewMut, BatchError, MultiAgentBatch, ObsView, ObsViewMut, Pool, SampleBatch};
+use crate::{ActionView, ActionViewMut, BatchError, MultiAgentBatch, Pool, SampleBatch};
 
 /// A copy in storage of `pool`, without the ticket and the moments: its steps were sampled once.
 pub(crate) fn copy_without_ticket(original: &MultiAgentBatch, pool: &Pool) -> Result<MultiAgentBatch, BatchError> {
@@ -12,13 +12,12 @@ pub(crate) fn copy_without_ticket(original: &MultiAgentBatch, pool: &Pool) -> Re
 }
 
 fn copy_samples(original: &SampleBatch, pool: &Pool) -> Result<SampleBatch, BatchError> {
-    let mut copy = pool.take_untagged(*original.shape());
+    let mut copy = original.take_like(*original.shape(), pool);
     copy.tags_mut().extend_from_slice(original.tags());
     // The shapes are equal, so are the lengths and the element types.
-    match (copy.obs_mut(), original.obs()) {
-        (ObsViewMut::F32(to), ObsView::F32(from)) => to.copy_from_slice(from),
-        (ObsViewMut::U8(to), ObsView::U8(from)) => to.copy_from_slice(from),
-        _ => {}
+    match original.obs().apart() {
+        Some(from) => copy.obs_mut().copy_from(from)?,
+        None => copy.share_part(original, 0),
     }
     match (copy.actions_mut(), original.actions()) {
         (ActionViewMut::U32(to), ActionView::U32(from)) => to.copy_from_slice(from),

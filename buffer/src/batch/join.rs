@@ -1,4 +1,4 @@
-use super::{ActionColumn, BatchError, BatchShape, ObsColumn, SampleBatch};
+use super::{ActionColumn, BatchError, BatchShape, ObsColumn, ObsView, SampleBatch};
 use crate::Pool;
 
 impl SampleBatch {
@@ -18,10 +18,17 @@ impl SampleBatch {
         let shape = first.with_columns(columns);
         shape.check()?;
 
-        let mut joined = pool.take_untagged(shape);
+        // If all do: of a part that does not, the elements of a column do not lie together.
+        let shares_rows = parts.iter().all(SampleBatch::shares_rows);
+        let mut joined = if shares_rows { pool.take_sharing(shape) } else { pool.take_untagged(shape) };
         let mut first_column = 0;
         for part in &parts {
             joined.tags_mut().extend_from_slice(part.tags());
+            if shares_rows {
+                joined.share_part(part, first_column);
+            } else {
+                copy_obs(&mut joined, part, first_column);
+            }
             copy_part(&mut joined, part, first_column);
             first_column += part.shape().columns;
         }
@@ -55,19 +62,32 @@ impl BatchShape {
     }
 }
 
-/// Copies `part` into the columns of `joined` from `first` on. Shapes agree.
+/// Copies the observations of `part` into the columns of `joined` from `first` on, one row after another.
+fn copy_obs(joined: &mut SampleBatch, part: &SampleBatch, first: usize) {
+    let (whole, own, len) = (joined.shape().columns, part.shape().columns, part.shape().obs_len);
+    let place = Place { whole: whole * len, own: own * len, at: first * len };
+    let to = &mut joined.columns_mut().obs;
+    match (&mut *to, part.obs().apart()) {
+        (ObsColumn::F32(to), Some(ObsView::F32(from))) => copy_rows(to, from, place),
+        (ObsColumn::U8(to), Some(ObsView::U8(from))) => copy_rows(to, from, place),
+        _ => {
+            for i in 0..part.obs().count() {
+                let at = i / own * whole + first + i % own;
+                // Shapes agree.
+                let _ = to.view_mut().into_row(at, len).copy_from(part.obs().row(i));
+            }
+        }
+    }
+}
+
+/// Copies the other columns of `part` into those of `joined` from `first` on. Shapes agree.
 fn copy_part(joined: &mut SampleBatch, part: &SampleBatch, first: usize) {
-    let BatchShape { obs_len, act_len, dist_len, state_len, .. } = *part.shape();
+    let BatchShape { act_len, dist_len, state_len, .. } = *part.shape();
     let (whole, own) = (joined.shape().columns, part.shape().columns);
     let place = |row_len: usize| Place { whole: whole * row_len, own: own * row_len, at: first * row_len };
     let from = part.columns();
     let to = joined.columns_mut();
 
-    match (&mut to.obs, &from.obs) {
-        (ObsColumn::F32(to), ObsColumn::F32(from)) => copy_rows(to, from, place(obs_len)),
-        (ObsColumn::U8(to), ObsColumn::U8(from)) => copy_rows(to, from, place(obs_len)),
-        _ => {}
-    }
     match (&mut to.actions, &from.actions) {
         (ActionColumn::U32(to), ActionColumn::U32(from)) => copy_rows(to, from, place(act_len)),
         (ActionColumn::F32(to), ActionColumn::F32(from)) => copy_rows(to, from, place(act_len)),

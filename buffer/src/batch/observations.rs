@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::{BatchError, ObsKind};
@@ -17,6 +19,23 @@ impl ObsColumn {
         match kind {
             ObsKind::F32 => Self::F32(vec![0.0; len]),
             ObsKind::U8 => Self::U8(vec![0; len]),
+        }
+    }
+
+    /// Becomes empty, in the same memory if it has this type already.
+    pub fn reset(&mut self, kind: ObsKind) {
+        match (&mut *self, kind) {
+            (Self::F32(values), ObsKind::F32) => values.clear(),
+            (Self::U8(values), ObsKind::U8) => values.clear(),
+            (column, kind) => *column = Self::zeros(kind, 0),
+        }
+    }
+
+    /// Makes room for as many elements more.
+    pub(super) fn reserve(&mut self, len: usize) {
+        match self {
+            Self::F32(values) => values.reserve(len),
+            Self::U8(values) => values.reserve(len),
         }
     }
 
@@ -99,9 +118,14 @@ impl<'a> ObsView<'a> {
 
     /// Row `i` of rows of `len` elements; panics if there is none.
     pub fn row(&self, i: usize, len: usize) -> ObsView<'a> {
+        self.range(i * len..(i + 1) * len)
+    }
+
+    /// Some of the elements; panics if there are none.
+    pub(crate) fn range(&self, elements: Range<usize>) -> ObsView<'a> {
         match *self {
-            Self::F32(values) => ObsView::F32(&values[i * len..(i + 1) * len]),
-            Self::U8(values) => ObsView::U8(&values[i * len..(i + 1) * len]),
+            Self::F32(values) => ObsView::F32(&values[elements]),
+            Self::U8(values) => ObsView::U8(&values[elements]),
         }
     }
 }

@@ -1,13 +1,14 @@
 use std::{fmt, mem};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::tag::Tag;
 use super::{
-    ActionKind, ActionView, ActionViewMut, BatchError, BatchShape, Columns, End, FinalObs, ObsColumn, ObsView,
+    ActionKind, ActionView, ActionViewMut, BatchError, BatchShape, Columns, End, FinalObs, ObsColumn, ObsRows, ObsView,
     ObsViewMut,
 };
 use crate::Pool;
+use crate::pool::{Rows, Storage};
 
 /// `T` steps of `B` columns, time-major.
 ///
@@ -35,28 +36,43 @@ use crate::Pool;
 /// assert_eq!(batch.rewards(), &[0.0, 0.0, 1.0, 0.0, 0.0, 0.0]);
 /// assert_eq!(batch.steps(), 6);
 /// ```
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(try_from = "Unchecked")]
+#[derive(Clone, Deserialize)]
+#[serde(try_from = "Stored<Columns, Vec<Tag>>")]
 pub struct SampleBatch {
     shape: BatchShape,
     columns: Columns,
+    /// `[T+1, B]`: where each row of `columns.obs` begins, if rows may have elements in common; empty if one
+    /// follows another.
+    obs_starts: Vec<usize>,
     tags: Vec<Tag>,
-    #[serde(skip)]
     home: Option<Pool>,
 }
 
-/// A batch as it was read, perhaps from a file of other programs.
-#[derive(Deserialize)]
-struct Unchecked {
+/// A batch in a file: observations one after another, and not yet checked, as it may come from another
+/// program.
+#[derive(Serialize, Deserialize)]
+struct Stored<C, T> {
     shape: BatchShape,
-    columns: Columns,
-    tags: Vec<Tag>,
+    columns: C,
+    tags: T,
 }
 
-impl TryFrom<Unchecked> for SampleBatch {
+impl Serialize for SampleBatch {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let (shape, tags) = (self.shape, self.tags.as_slice());
+        if self.shares_rows() {
+            let mut apart = self.clone();
+            apart.lay_apart();
+            return Stored { shape, columns: &apart.columns, tags }.serialize(to);
+        }
+        Stored { shape, columns: &self.columns, tags }.serialize(to)
+    }
+}
+
+impl TryFrom<Stored<Columns, Vec<Tag>>> for SampleBatch {
     type Error = BatchError;
 
-    fn try_from(Unchecked { shape, columns, tags }: Unchecked) -> Result<Self, BatchError> {
+    fn try_from(Stored { shape, columns, tags }: Stored<Columns, Vec<Tag>>) -> Result<Self, BatchError> {
         Self::new(shape, columns, tags)
     }
 }
@@ -73,19 +89,20 @@ impl SampleBatch {
         if tags.is_empty() || tags.len() > shape.columns {
             return Err(BatchError::WrongTags { got: tags.len(), columns: shape.columns });
         }
-        let batch = Self { shape, columns, tags, home: None };
+        let batch = Self { shape, columns, obs_starts: Vec::new(), tags, home: None };
         batch.check_ends()?;
         Ok(batch)
     }
 
     /// All zeros. The shape must have passed [`BatchShape::check`].
     pub fn blank(shape: BatchShape, tag: Tag) -> Self {
-        Self { shape, columns: Columns::zeros(&shape), tags: vec![tag], home: None }
+        Self { shape, columns: Columns::zeros(&shape), obs_starts: Vec::new(), tags: vec![tag], home: None }
     }
 
     /// From storage with stale contents, which returns to `home`.
-    pub(crate) fn from_storage(shape: BatchShape, columns: Columns, tags: Vec<Tag>, home: Pool) -> Self {
-        Self { shape, columns, tags, home: Some(home) }
+    pub(crate) fn from_storage(shape: BatchShape, storage: Storage, home: Pool) -> Self {
+        let Storage { columns, obs_starts, tags } = storage;
+        Self { shape, columns, obs_starts, tags, home: Some(home) }
     }
 
     /// The sizes.
@@ -172,14 +189,16 @@ impl SampleBatch {
         check_column("state_in", &columns.state_in, shape.state_len, width)
     }
 
-    /// `[T+1, B, obs_len]`: observations; row `T` follows the last step.
-    pub fn obs(&self) -> ObsView<'_> {
-        self.columns.obs.view()
+    /// `[T+1, B, obs_len]`: observations, that of step `t` and column `b` in row `t * B + b`; those of `t =
+    /// T` follow the last step.
+    pub fn obs(&self) -> ObsRows<'_> {
+        let starts = (!self.obs_starts.is_empty()).then_some(self.obs_starts.as_slice());
+        ObsRows::new(self.columns.obs.view(), starts, self.shape.obs_len)
     }
 
     /// `[B, obs_len]`: observations before step `t`, or after the last for `t = T`; panics if `t > T`.
-    pub fn obs_row(&self, t: usize) -> ObsView<'_> {
-        self.obs().row(t, self.shape.columns * self.shape.obs_len)
+    pub fn obs_row(&self, t: usize) -> ObsRows<'_> {
+        self.obs().rows(t * self.shape.columns..(t + 1) * self.shape.columns)
     }
 
     /// `[T, B, act_len]`.
@@ -229,6 +248,7 @@ impl SampleBatch {
 
     /// All that step `t` reads and writes; panics if `t >= T`.
     pub fn step_mut(&mut self, t: usize) -> StepMut<'_> {
+        self.lay_apart();
         let BatchShape { columns: width, obs_len, act_len, dist_len, .. } = self.shape;
         let cells = t * width..(t + 1) * width;
         let (obs, next_obs) = match &mut self.columns.obs {
@@ -259,13 +279,14 @@ impl SampleBatch {
 
     /// `[T+1, B, obs_len]`.
     pub fn obs_mut(&mut self) -> ObsViewMut<'_> {
+        self.lay_apart();
         self.columns.obs.view_mut()
     }
 
     /// `[B, obs_len]`: row `t` of the observations; panics if `t > T`.
     pub fn obs_row_mut(&mut self, t: usize) -> ObsViewMut<'_> {
         let len = self.shape.columns * self.shape.obs_len;
-        self.columns.obs.view_mut().into_row(t, len)
+        self.obs_mut().into_row(t, len)
     }
 
     /// `[T, B, act_len]`.
@@ -321,6 +342,15 @@ impl SampleBatch {
         &mut self.columns
     }
 
+    pub(super) fn home(&self) -> Option<&Pool> {
+        self.home.as_ref()
+    }
+
+    /// The elements of observations, and where each row begins.
+    pub(super) fn obs_storage(&mut self) -> (&mut ObsColumn, &mut Vec<usize>) {
+        (&mut self.columns.obs, &mut self.obs_starts)
+    }
+
     pub(crate) fn tags_mut(&mut self) -> &mut Vec<Tag> {
         &mut self.tags
     }
@@ -338,15 +368,21 @@ impl Pool {
     }
 
     pub(crate) fn take_untagged(&self, shape: BatchShape) -> SampleBatch {
-        let (columns, tags) = self.take_storage(shape);
-        SampleBatch::from_storage(shape, columns, tags, self.clone())
+        SampleBatch::from_storage(shape, self.take_storage(shape, Rows::Apart), self.clone())
+    }
+
+    /// The same without any observations, for those that share rows.
+    pub(crate) fn take_sharing(&self, shape: BatchShape) -> SampleBatch {
+        SampleBatch::from_storage(shape, self.take_storage(shape, Rows::Shared), self.clone())
     }
 }
 
 impl Drop for SampleBatch {
     fn drop(&mut self) {
         if let Some(home) = self.home.take() {
-            home.put_back(self.shape, mem::take(&mut self.columns), mem::take(&mut self.tags));
+            let Self { shape, columns, obs_starts, tags, .. } = self;
+            let (columns, obs_starts, tags) = (mem::take(columns), mem::take(obs_starts), mem::take(tags));
+            home.put_back(*shape, Storage { columns, obs_starts, tags });
         }
     }
 }

@@ -1,4 +1,4 @@
-use super::{ActionColumn, BatchError, BatchShape, ObsColumn, SampleBatch};
+use super::{ActionColumn, BatchError, BatchShape, ObsColumn, ObsView, SampleBatch};
 use crate::Pool;
 
 impl SampleBatch {
@@ -37,15 +37,16 @@ impl SampleBatch {
         if let Some(&column) = columns.iter().find(|&&column| column >= width) {
             return Err(BatchError::NoColumn { column, columns: width });
         }
-        let mut selected = pool.take_untagged(self.shape().with_columns(columns.len()));
+        let mut selected = self.take_like(self.shape().with_columns(columns.len()), pool);
         let tags = &self.tags()[..self.tags().len().min(columns.len())];
         selected.tags_mut().extend_from_slice(tags);
 
+        selected.share_columns(self, columns.iter().copied(), 0);
         let (from, to) = (self.columns(), selected.columns_mut());
         let gather = Gather { columns, width };
-        match (&mut to.obs, &from.obs) {
-            (ObsColumn::F32(to), ObsColumn::F32(from)) => gather.rows(to, from, obs_len),
-            (ObsColumn::U8(to), ObsColumn::U8(from)) => gather.rows(to, from, obs_len),
+        match (&mut to.obs, self.obs().apart()) {
+            (ObsColumn::F32(to), Some(ObsView::F32(from))) => gather.rows(to, from, obs_len),
+            (ObsColumn::U8(to), Some(ObsView::U8(from))) => gather.rows(to, from, obs_len),
             _ => {}
         }
         match (&mut to.actions, &from.actions) {
@@ -78,14 +79,15 @@ impl SampleBatch {
         if skipped >= steps {
             return Err(BatchError::Empty { what: "what follows the skipped steps" });
         }
-        let mut rest = pool.take_untagged(BatchShape { steps: steps - skipped, ..*self.shape() });
+        let mut rest = self.take_like(BatchShape { steps: steps - skipped, ..*self.shape() }, pool);
         rest.tags_mut().extend_from_slice(self.tags());
 
+        rest.share_columns(self, 0..width, skipped);
         let (from, to) = (self.columns(), rest.columns_mut());
         let first = skipped * width;
-        match (&mut to.obs, &from.obs) {
-            (ObsColumn::F32(to), ObsColumn::F32(from)) => to.copy_from_slice(&from[first * obs_len..]),
-            (ObsColumn::U8(to), ObsColumn::U8(from)) => to.copy_from_slice(&from[first * obs_len..]),
+        match (&mut to.obs, self.obs().apart()) {
+            (ObsColumn::F32(to), Some(ObsView::F32(from))) => to.copy_from_slice(&from[first * obs_len..]),
+            (ObsColumn::U8(to), Some(ObsView::U8(from))) => to.copy_from_slice(&from[first * obs_len..]),
             _ => {}
         }
         match (&mut to.actions, &from.actions) {

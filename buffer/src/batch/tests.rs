@@ -6,6 +6,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::Pool;
 
+mod shared;
+
 /// A small shape of discrete actions.
 pub(crate) fn shape(steps: usize, columns: usize) -> BatchShape {
     BatchShape {
@@ -240,8 +242,8 @@ fn a_step_reaches_its_own_rows_and_the_observation_that_follows() {
         let mut batch = SampleBatch::new(shape, numbered(&shape, 0), vec![tag(1)]).unwrap();
         let before = batch.clone();
         let step = batch.step_mut(1);
-        assert_eq!(step.obs, before.obs_row(1));
-        assert_eq!(step.next_obs.as_view(), before.obs_row(2));
+        assert_eq!(Some(step.obs), before.obs_row(1).apart());
+        assert_eq!(Some(step.next_obs.as_view()), before.obs_row(2).apart());
         assert_eq!(step.actions.as_view(), before.actions().row(1, 2));
         assert_eq!(step.rewards, &before.rewards()[2..4]);
         assert_eq!(step.behaviour_logp, &before.behaviour_logp()[2..4]);
@@ -313,6 +315,10 @@ fn at<T: Copy>(column: &[T], width: usize, len: usize, (t, b, k): (usize, usize,
     column[(t * width + b) * len + k]
 }
 
+fn obs_as_f64(batch: &SampleBatch) -> Vec<f64> {
+    as_f64(batch.obs().apart().unwrap())
+}
+
 fn as_f64(obs: ObsView<'_>) -> Vec<f64> {
     match obs {
         ObsView::F32(values) => values.iter().map(|v| f64::from(*v)).collect(),
@@ -361,7 +367,7 @@ proptest! {
             let ends = |batch: &SampleBatch| batch.ends().iter().map(|end| *end as u8 as f64).collect::<Vec<_>>();
             let versions = |batch: &SampleBatch| batch.versions().iter().map(|v| *v as f64).collect::<Vec<_>>();
             let steps = own.steps;
-            prop_assert!(same(&as_f64(joined.obs()), &as_f64(part.obs()), steps + 1, own.obs_len));
+            prop_assert!(same(&obs_as_f64(&joined), &obs_as_f64(part), steps + 1, own.obs_len));
             prop_assert!(same(&actions_as_f64(joined.actions()), &actions_as_f64(part.actions()), steps, own.act_len));
             prop_assert!(same(&floats(joined.rewards()), &floats(part.rewards()), steps, 1));
             prop_assert!(same(&ends(&joined), &ends(part), steps, 1));

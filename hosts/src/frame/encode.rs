@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::Cursor;
 
 use bytemuck::cast_slice;
-use pronk_buffer::{ActionView, MultiAgentBatch, ObsView, SampleBatch};
+use pronk_buffer::{ActionView, MultiAgentBatch, ObsColumn, ObsKind, ObsView, SampleBatch};
 use serde::Serialize;
 use zstd::bulk::Compressor;
 
@@ -35,6 +35,8 @@ pub struct Encoder {
     packed: Vec<u8>,
     /// Of each policy, the bytes of its compressed observations; `None` if they are not compressed.
     lens: Vec<Option<usize>>,
+    /// Observations that shared elements, one after another.
+    apart: ObsColumn,
 }
 
 impl Encoder {
@@ -56,45 +58,46 @@ impl Encoder {
         let len = (out.len() - start - PREFIX) as u32;
         out[start..start + PREFIX].copy_from_slice(&len.to_le_bytes());
 
-        let mut packed = &self.packed[..];
-        for ((_, samples), len) in batch.policies().zip(&self.lens) {
+        let Self { packed, lens, apart, .. } = self;
+        let mut packed = &packed[..];
+        for ((_, samples), len) in batch.policies().zip(lens) {
             let own = len.map(|len| {
                 let (own, rest) = packed.split_at(len);
                 packed = rest;
                 own
             });
-            append_columns(samples, own, out);
+            append_columns(samples, own, apart, out);
         }
     }
 
     /// Compresses the observations of each policy that has bytes.
     fn pack(&mut self, batch: &MultiAgentBatch, pixels: Pixels) {
-        self.packed.clear();
-        self.lens.clear();
+        let Self { compressor, packed, lens, apart } = self;
+        packed.clear();
+        lens.clear();
         for (_, samples) in batch.policies() {
-            let len = match (pixels, samples.obs()) {
-                (Pixels::Zstd, ObsView::U8(obs)) => self.compress(obs),
+            lens.push(match (pixels, samples.obs().kind()) {
+                (Pixels::Zstd, ObsKind::U8) => compress(as_bytes(samples.obs().laid_apart(apart)), compressor, packed),
                 _ => None,
-            };
-            self.lens.push(len);
+            });
         }
     }
+}
 
-    /// Appends compressed bytes and says how many there are; `None` if there would be no fewer of them, or no
-    /// memory to find out.
-    fn compress(&mut self, bytes: &[u8]) -> Option<usize> {
-        let compressor = match &mut self.compressor {
-            Some(compressor) => compressor,
-            none => none.insert(Compressor::new(1).ok()?),
-        };
-        let start = self.packed.len();
-        self.packed.reserve(zstd::zstd_safe::compress_bound(bytes.len()));
-        let mut to = Cursor::new(&mut self.packed);
-        to.set_position(start as u64);
-        let len = compressor.compress_to_buffer(bytes, &mut to).ok().filter(|len| *len < bytes.len());
-        self.packed.truncate(start + len.unwrap_or(0));
-        len
-    }
+/// Appends compressed bytes and says how many there are; `None` if there would be no fewer of them, or no
+/// memory to find out.
+fn compress(bytes: &[u8], compressor: &mut Option<Compressor<'static>>, packed: &mut Vec<u8>) -> Option<usize> {
+    let compressor = match compressor {
+        Some(compressor) => compressor,
+        none => none.insert(Compressor::new(1).ok()?),
+    };
+    let start = packed.len();
+    packed.reserve(zstd::zstd_safe::compress_bound(bytes.len()));
+    let mut to = Cursor::new(&mut *packed);
+    to.set_position(start as u64);
+    let len = compressor.compress_to_buffer(bytes, &mut to).ok().filter(|len| *len < bytes.len());
+    packed.truncate(start + len.unwrap_or(0));
+    len
 }
 
 fn write_header(batch: &MultiAgentBatch, packed: &[Option<usize>], out: &mut Vec<u8>) {
@@ -132,10 +135,10 @@ fn write<T: Serialize>(value: &T, out: &mut Vec<u8>) {
     let _ = postcard::to_io(value, out);
 }
 
-fn append_columns(samples: &SampleBatch, packed: Option<&[u8]>, out: &mut Vec<u8>) {
+fn append_columns(samples: &SampleBatch, packed: Option<&[u8]>, apart: &mut ObsColumn, out: &mut Vec<u8>) {
     match packed {
         Some(packed) => out.extend_from_slice(packed),
-        None => out.extend_from_slice(obs_as_bytes(samples.obs())),
+        None => out.extend_from_slice(as_bytes(samples.obs().laid_apart(apart))),
     }
     out.extend_from_slice(match samples.actions() {
         ActionView::U32(actions) => cast_slice(actions),
@@ -143,14 +146,14 @@ fn append_columns(samples: &SampleBatch, packed: Option<&[u8]>, out: &mut Vec<u8
     });
     out.extend_from_slice(cast_slice(samples.rewards()));
     out.extend(samples.ends().iter().map(|end| *end as u8));
-    out.extend_from_slice(obs_as_bytes(samples.final_obs().rows().view()));
+    out.extend_from_slice(as_bytes(samples.final_obs().rows().view()));
     out.extend_from_slice(cast_slice(samples.behaviour_logp()));
     out.extend_from_slice(cast_slice(samples.behaviour_inputs()));
     out.extend_from_slice(cast_slice(samples.behaviour_values()));
     out.extend_from_slice(cast_slice(samples.state_in()));
 }
 
-fn obs_as_bytes(obs: ObsView<'_>) -> &[u8] {
+fn as_bytes(obs: ObsView<'_>) -> &[u8] {
     match obs {
         ObsView::F32(obs) => cast_slice(obs),
         ObsView::U8(obs) => obs,

@@ -1,10 +1,10 @@
 //! The recurrent state at the start of a batch.
 
-use pronk_buffer::{End, Pool, SampleBatch};
-use pronk_policy::{Input, Memory, Network, Outputs, Params};
+use pronk_buffer::{End, ObsColumn, Pool, SampleBatch};
+use pronk_policy::{Memory, Network, Outputs, Params};
 use serde::{Deserialize, Serialize};
 
-use super::obs_ref;
+use super::obs_ref::input_of;
 use crate::LearnError;
 
 /// The recurrent state at the start of a fragment.
@@ -26,14 +26,16 @@ pub(super) struct BurnIn {
     pool: Pool,
     state: Vec<f32>,
     starts: Vec<bool>,
+    /// `[steps, B, obs_len]`: observations that shared elements.
+    apart: ObsColumn,
     outputs: Outputs,
 }
 
 impl BurnIn {
     pub(super) fn new(initial: InitialState, steps: usize) -> Self {
-        let (state, starts) = (Vec::new(), Vec::new());
+        let (state, starts, apart) = (Vec::new(), Vec::new(), ObsColumn::default());
         // One for whole minibatches, one for the smaller last one.
-        Self { initial, steps, pool: Pool::new(2), state, starts, outputs: Outputs::default() }
+        Self { initial, steps, pool: Pool::new(2), state, starts, apart, outputs: Outputs::default() }
     }
 
     /// Whether there are no burn-in steps.
@@ -58,14 +60,15 @@ impl BurnIn {
             return Ok(None);
         }
         let rest = batch.skip_steps(self.steps, &self.pool)?;
-        let (columns, obs_len) = (batch.shape().columns, batch.shape().obs_len);
+        let columns = batch.shape().columns;
         let rows = self.steps * columns;
         let began = |end: &End| *end != End::No;
         self.starts.clear();
         self.starts.resize(columns, false);
         self.starts.extend(batch.ends()[..rows - columns].iter().map(began));
         let memory = Memory { state: &self.state, starts: &self.starts };
-        let input = Input::new(obs_ref(batch.obs().row(0, rows * obs_len)), rows).with_memory(memory);
+        let obs = batch.obs().rows(0..rows);
+        let input = input_of(obs, network.reads_shared_rows(), &mut self.apart).with_memory(memory);
         network.forward(params, &input, &mut self.outputs)?;
         self.state.copy_from_slice(&self.outputs.state);
         let (state_len, ends) = (batch.shape().state_len, &batch.ends()[rows - columns..rows]);

@@ -3,13 +3,15 @@
 use pronk_buffer::{End, ObsColumn, ObsView, SampleBatch};
 use pronk_policy::{Input, Memory, Network, Outputs, Params, PolicyError};
 
-use super::obs_ref;
+use super::obs_ref::{input_of, obs_ref};
 
 /// Reused storage for it.
 #[derive(Default)]
 pub(super) struct SequenceInput {
     /// `[T+1, B]`.
     starts: Vec<bool>,
+    /// `[T+1, B, obs_len]`: observations that shared elements.
+    apart: ObsColumn,
     cut: CutColumns,
 }
 
@@ -25,9 +27,14 @@ struct CutColumns {
 impl SequenceInput {
     /// The observations of a batch, with the start states of its columns, `[B, state_len]`, if the network is
     /// recurrent.
-    pub(super) fn input<'a>(&'a mut self, batch: &'a SampleBatch, state: &'a [f32]) -> Input<'a> {
+    pub(super) fn input<'a>(
+        &'a mut self,
+        batch: &'a SampleBatch,
+        state: &'a [f32],
+        reads_shared_rows: bool,
+    ) -> Input<'a> {
         let shape = batch.shape();
-        let input = Input::new(obs_ref(batch.obs()), (shape.steps + 1) * shape.columns);
+        let input = input_of(batch.obs(), reads_shared_rows, &mut self.apart);
         if state.is_empty() {
             return input;
         }
@@ -51,7 +58,8 @@ impl SequenceInput {
         let (finals, obs_len) = (batch.final_obs(), shape.obs_len);
         let (columns, steps) = (finals.len(), shape.steps + 1);
         let CutColumns { obs, starts, state, outputs } = &mut self.cut;
-        clear(obs, batch.obs(), steps * columns * obs_len);
+        obs.reset(batch.obs().kind());
+        obs.resize(steps * columns * obs_len);
         starts.clear();
         starts.resize(steps * columns, false);
         state.clear();
@@ -59,10 +67,10 @@ impl SequenceInput {
             let (t, b) = (t as usize, b as usize);
             state.extend_from_slice(&begins_with[b * state_len..(b + 1) * state_len]);
             for step in 0..=t {
-                copy_row(obs, step * columns + j, batch.obs().row(step * shape.columns + b, obs_len), obs_len);
+                copy_row(obs, step * columns + j, batch.obs().row(step * shape.columns + b));
                 starts[step * columns + j] = step > 0 && batch.ends()[(step - 1) * shape.columns + b] != End::No;
             }
-            copy_row(obs, (t + 1) * columns + j, finals.rows().view().row(j, obs_len), obs_len);
+            copy_row(obs, (t + 1) * columns + j, finals.rows().view().row(j, obs_len));
         }
         let input = Input::new(obs_ref(obs.view()), steps * columns).with_memory(Memory { state, starts });
         network.forward(params, &input, outputs)?;
@@ -73,26 +81,7 @@ impl SequenceInput {
     }
 }
 
-/// `len` zeros of the type of `like`.
-fn clear(obs: &mut ObsColumn, like: ObsView<'_>, len: usize) {
-    match (&mut *obs, like) {
-        (ObsColumn::F32(numbers), ObsView::F32(_)) => {
-            numbers.clear();
-            numbers.resize(len, 0.0);
-        }
-        (ObsColumn::U8(bytes), ObsView::U8(_)) => {
-            bytes.clear();
-            bytes.resize(len, 0);
-        }
-        (obs, like) => *obs = ObsColumn::zeros(like.kind(), len),
-    }
-}
-
 /// Copies an observation into row `at`, of the same type.
-fn copy_row(to: &mut ObsColumn, at: usize, row: ObsView<'_>, len: usize) {
-    match (to, row) {
-        (ObsColumn::F32(to), ObsView::F32(row)) => to[at * len..(at + 1) * len].copy_from_slice(row),
-        (ObsColumn::U8(to), ObsView::U8(row)) => to[at * len..(at + 1) * len].copy_from_slice(row),
-        _ => {}
-    }
+fn copy_row(to: &mut ObsColumn, at: usize, row: ObsView<'_>) {
+    let _ = to.view_mut().into_row(at, row.len()).copy_from(row);
 }

@@ -9,6 +9,7 @@ use super::*;
 
 mod algorithms;
 mod memory;
+mod shared_rows;
 
 use crate::LossInputs;
 use crate::{Impala, ImpalaConfig, OptimizerConfig, RmsPropConfig};

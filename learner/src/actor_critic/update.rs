@@ -61,7 +61,8 @@ impl ActorCriticLearner {
             let input = Input::new(obs_ref(final_obs.rows().view()), final_obs.len());
             self.network.forward(&self.params, &input, &mut self.final_outputs)?;
         }
-        let input = Input { loaded, ..self.sequence_input.input(part, memory) };
+        let reads_shared_rows = self.network.reads_shared_rows();
+        let input = Input { loaded, ..self.sequence_input.input(part, memory, reads_shared_rows) };
         let target_logits = match &mut self.target {
             None => &[],
             Some(target) => {

@@ -55,6 +55,34 @@ fn a_stack_holds_the_samples_with_their_ticket_and_the_observations_of_each_poli
     assert_eq!(closed(&ledger).dropped["discarded"].env, 6);
 }
 
+/// Keeps what it was to load.
+#[derive(Default)]
+struct Seen(std::sync::Mutex<Vec<u8>>);
+
+impl ObsLoader for Seen {
+    fn load(&self, obs: ObsRef<'_>, _: usize, _: &mut LoadedObs) -> Result<(), PolicyError> {
+        let ObsRef::U8(obs) = obs else { unreachable!("stacks are bytes") };
+        self.0.lock().unwrap().extend_from_slice(obs);
+        Ok(())
+    }
+}
+
+#[test]
+fn observations_that_share_elements_are_loaded_one_after_another() {
+    let (batch, _ledger) = batch(&["a"]);
+    let shape = BatchShape { obs_kind: ObsKind::U8, ..*batch.get("a").unwrap().shape() };
+    let mut samples = SampleBatch::blank(shape, Tag::default());
+    let rows: Vec<u8> = (0..8).flat_map(|cell| (0..4).map(move |i| cell / 2 + i)).collect();
+    samples.obs_mut().copy_from(pronk_buffer::ObsView::U8(&rows)).unwrap();
+    samples.share_rows(1, &pronk_buffer::Pool::new(1));
+    assert!(samples.shares_rows());
+    let seen = Arc::new(Seen::default());
+    let mut loader = StackLoader::new(ByPolicy::from([("a".into(), Arc::clone(&seen) as Arc<dyn ObsLoader>)]));
+    let batch = MultiAgentBatch::new([("a".into(), samples)].into(), 6).unwrap();
+    loader.load(batch, &mut Stack::default()).unwrap();
+    assert_eq!(*seen.0.lock().unwrap(), rows);
+}
+
 /// Goes wrong.
 struct Broken(fn() -> Result<(), PolicyError>);
 

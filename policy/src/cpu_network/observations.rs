@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use crate::cpu_network::image_layout::ImageLayout;
 use crate::ops::interleave;
 use crate::{Input, ObsRef};
@@ -36,14 +38,18 @@ impl Observations {
         self.rows = span.rows();
         self.numbers.clear();
         self.bytes.clear();
-        let ranges = span.first_rows().map(|row| row * obs_len..(row + span.columns) * obs_len);
-        for range in ranges {
-            match input.obs {
-                ObsRef::F32(obs) => self.numbers.extend_from_slice(&obs[range]),
-                ObsRef::U8(obs) if images => self.bytes.extend_from_slice(&obs[range]),
-                ObsRef::U8(obs) => {
-                    self.numbers.extend(obs[range].iter().map(|&byte| f32::from(byte) * (1.0 / 255.0)));
-                }
+        let mut add = |range: Range<usize>| match input.obs {
+            ObsRef::F32(obs) => self.numbers.extend_from_slice(&obs[range]),
+            ObsRef::U8(obs) if images => self.bytes.extend_from_slice(&obs[range]),
+            ObsRef::U8(obs) => {
+                self.numbers.extend(obs[range].iter().map(|&byte| f32::from(byte) * (1.0 / 255.0)));
+            }
+        };
+        for row in span.first_rows() {
+            let rows = row..row + span.columns;
+            match input.row_starts {
+                None => add(rows.start * obs_len..rows.end * obs_len),
+                Some(starts) => starts[rows].iter().for_each(|&start| add(start..start + obs_len)),
             }
         }
     }

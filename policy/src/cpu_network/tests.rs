@@ -8,6 +8,7 @@ mod gradients;
 mod oracle;
 mod precision;
 mod rows;
+mod shared_rows;
 mod steady;
 
 use std::num::NonZeroUsize;

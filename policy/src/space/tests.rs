@@ -77,3 +77,14 @@ fn spaces_print_like_a_line_of_documentation() {
     assert_eq!(Space::bytes(vec![84, 84, 4]).unwrap().to_string(), "Box(0..=255, [84, 84, 4], u8)");
     assert_eq!(cartpole().to_string(), "Box(-inf..=inf, [4], f32)");
 }
+
+#[test]
+fn only_bytes_of_several_images_are_stacks_of_frames() {
+    let frame = |shape: &[usize]| Space::bytes(shape.to_vec()).unwrap().frame_len();
+    assert_eq!((frame(&[4, 84, 84]), frame(&[2, 3, 5])), (Some(84 * 84), Some(15)));
+    for shape in [&[1, 84, 84][..], &[84, 84], &[6], &[2, 2, 3, 3]] {
+        assert_eq!(frame(shape), None, "{shape:?}");
+    }
+    let floats = Space::boxed(vec![0.0; 8], vec![1.0; 8], vec![2, 2, 2]).unwrap();
+    assert_eq!((floats.frame_len(), Space::discrete(4).unwrap().frame_len()), (None, None));
+}

@@ -136,13 +136,15 @@ impl Lockstep {
 
         // The last row needs a value to bootstrap from; it is also the first row of the next fragment.
         clock.enter(WorkerState::Inferring);
-        acting.infer(weights, batch.obs_row(steps), columns, state)?;
+        // To be written or read: one observation after another.
+        let last = batch.obs_row_mut(steps);
+        acting.infer(weights, last.as_view(), columns, state)?;
+        obs.view_mut().copy_from(last.as_view())?;
         batch.behaviour_values_mut()[steps * columns..].copy_from_slice(acting.values());
         if let Some(normalization) = normalization {
             normalization.scale(batch.final_obs_mut().rows_mut()).map_err(mismatch)?;
         }
         batch.check_ends()?;
-        obs.view_mut().copy_from(batch.obs_row(steps))?;
         *under_way = true;
         Ok(batch)
     }

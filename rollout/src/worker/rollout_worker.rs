@@ -55,6 +55,8 @@ use crate::env::{Restarted, caught};
 pub struct RolloutWorker {
     maker: Box<dyn MakeFragments>,
     account: Account,
+    /// The size of a frame, if observations are stacks of frames.
+    frame_len: Option<usize>,
     /// Whether it has begun its first fragment.
     has_begun: bool,
     /// Whether the run has ended a fragment in its middle.
@@ -102,7 +104,11 @@ pub(super) trait MakeFragments: Send {
 
 impl RolloutWorker {
     pub(super) fn over(maker: impl MakeFragments + 'static, account: Account) -> Self {
-        Self { maker: Box::new(maker), account, has_begun: false, is_stopped: false }
+        let frame_len = match maker.env_spec() {
+            AnyEnvSpec::Single(spec) => spec.observation.frame_len(),
+            AnyEnvSpec::MultiAgent(_) => None,
+        };
+        Self { maker: Box::new(maker), account, frame_len, has_begun: false, is_stopped: false }
     }
 
     /// The worker's number.
@@ -143,10 +149,14 @@ impl RolloutWorker {
         clock: &mut StateClock<WorkerState>,
         between: &mut BetweenSteps<'_>,
     ) -> Result<MultiAgentBatch, SampleError> {
-        let Self { maker, account, has_begun, is_stopped } = self;
+        let Self { maker, account, frame_len, has_begun, is_stopped } = self;
         *has_begun = true;
         let error = match maker.fill(account, weights, clock, between) {
-            Ok(batch) => {
+            Ok(mut batch) => {
+                if let Some(frame_len) = *frame_len {
+                    clock.enter(WorkerState::Stepping);
+                    batch.policies_mut().for_each(|(_, samples)| samples.share_rows(frame_len, &account.links.pool));
+                }
                 let ticket = account.book(batch.steps()).ok_or(SampleError::Closed)?;
                 return Ok(batch.with_ticket(ticket));
             }
@@ -172,7 +182,7 @@ impl RolloutWorker {
     /// # Errors
     /// Why it cannot be saved now, such as a group that is restarting.
     pub fn save(&mut self) -> Result<SeatState, String> {
-        let Self { maker, account, has_begun, is_stopped } = self;
+        let Self { maker, account, has_begun, is_stopped, .. } = self;
         if *is_stopped {
             return Err("the run has ended it in the middle of a fragment".to_owned());
         }

@@ -105,6 +105,23 @@ fn pixels_get_smaller_when_compressed_and_noise_is_left_as_it_is() {
 }
 
 #[test]
+fn observations_that_share_elements_cross_as_others() {
+    let bounds = single(&pixels(7), &Space::discrete(3).unwrap(), SMALL);
+    let mut batch = fragment(&bounds, 1);
+    for (_, samples) in batch.policies_mut() {
+        let width = samples.shape().columns;
+        let ObsViewMut::U8(obs) = samples.obs_mut() else { unreachable!("pixels are bytes") };
+        // Each row is the one before, moved by one.
+        obs.iter_mut().enumerate().for_each(|(i, byte)| *byte = (i / 7 / width + i % 7) as u8);
+    }
+    let apart = [Pixels::Raw, Pixels::Zstd].map(|pixels| encode(&batch, pixels));
+    batch.policies_mut().for_each(|(_, samples)| samples.share_rows(1, &Pool::new(1)));
+    assert!(batch.policies().all(|(_, samples)| samples.shares_rows()));
+    assert_eq!([Pixels::Raw, Pixels::Zstd].map(|pixels| encode(&batch, pixels)), apart);
+    assert_returns(&batch, &bounds);
+}
+
+#[test]
 fn one_encoder_and_one_decoder_serve_many_frames_one_after_the_other() {
     let bounds = two_policies();
     let (mut encoder, mut decoder) = (Encoder::default(), Decoder::default());

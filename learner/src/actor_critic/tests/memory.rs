@@ -41,7 +41,7 @@ fn step_by_step(batch: &SampleBatch, params: &Params, b: usize, cut: Option<(usi
         (out.values[0], out.state.clone())
     };
     for t in 0..=STEPS {
-        let obs = batch.obs().row(t * COLUMNS + b, CONTEXTS).as_f32().unwrap();
+        let obs = batch.obs().row(t * COLUMNS + b).as_f32().unwrap();
         let (value, after) = look(obs, &state);
         values.push(value);
         state = after;
@@ -68,7 +68,7 @@ fn memory_goes_through_a_batch_and_to_its_final_observations() {
     // Twice: storage that was used does not show.
     for _ in 0..2 {
         sequence_input.final_values(&mut network, &params, &batch, batch.state_in(), &mut values).unwrap();
-        network.forward(&params, &sequence_input.input(&batch, batch.state_in()), &mut out).unwrap();
+        network.forward(&params, &sequence_input.input(&batch, batch.state_in(), true), &mut out).unwrap();
     }
     assert_eq!(values.len(), 2);
     for b in 0..COLUMNS {
@@ -120,7 +120,7 @@ fn memory_after(batch: &SampleBatch, params: &Params, b: usize, initial: Initial
     }
     let mut out = Outputs::default();
     for t in 0..burn_in {
-        let obs = batch.obs().row(t * COLUMNS + b, CONTEXTS).as_f32().unwrap();
+        let obs = batch.obs().row(t * COLUMNS + b).as_f32().unwrap();
         let memory = pronk_policy::Memory { state: &state, starts: &[false] };
         network.forward(params, &Input::new(ObsRef::F32(obs), 1).with_memory(memory), &mut out).unwrap();
         state.copy_from_slice(&out.state);

@@ -3,13 +3,15 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use pronk_buffer::{ActionView, End, ObsView, Tag};
+use pronk_buffer::{ActionView, End, ObsRows, Tag};
 use pronk_metrics::StateClock;
 use pronk_policy::{CpuNetwork, Network, NetworkSpec, Space};
 
 use super::*;
 use crate::act::{PolicyFault, convert};
-use crate::env::{ActionRef, CallMonitor, Env, EnvContext, EnvError, EnvFailure, EpisodeStat, ObsMut, VectorContext};
+use crate::env::{
+    ActionRef, CallMonitor, Env, EnvContext, EnvError, EnvFailure, EpisodeStat, ObsMut, Step, VectorContext,
+};
 use crate::envs::{CartPole, Masked};
 use crate::testing::{
     Constant, Counter, Fault, Hooked, MaskFault, Masks, Moment, N_ACTIONS, OneWeight, Watched, config, links, n,
@@ -27,7 +29,7 @@ fn worker(factory: impl EnvFactory + 'static, config: WorkerConfig, links: Worke
     RolloutWorker::new(config, Arc::new(factory), Box::new(OneWeight::new()), links).unwrap()
 }
 
-fn f32s(obs: ObsView<'_>) -> Vec<f32> {
+fn f32s(obs: ObsRows<'_>) -> Vec<f32> {
     obs.as_f32().unwrap().to_vec()
 }
 
@@ -494,7 +496,7 @@ fn memory_goes_from_fragment_to_fragment_and_is_emptied_where_episodes_end() {
         assert_eq!(batch.state_in(), state, "the next fragment begins with what the last one remembered");
         for t in 0..=25 {
             let memory = pronk_policy::Memory { state: &state, starts: &[false; 2] };
-            let obs = convert::observations(batch.obs_row(t));
+            let obs = convert::observations(batch.obs_row(t).apart().unwrap());
             alone.forward(&params, &pronk_policy::Input::new(obs, 2).with_memory(memory), &mut out).unwrap();
             assert_eq!(batch.behaviour_values()[2 * t..2 * t + 2], out.values, "step {t}");
             // What follows the last step is looked at, and remembered with the first step of the next
@@ -513,4 +515,61 @@ fn memory_goes_from_fragment_to_fragment_and_is_emptied_where_episodes_end() {
         }
     }
     assert!(ended > 3, "{ended} episodes ended");
+}
+
+/// Stacks of three frames of two pixels, the number of the step; an episode has three steps.
+struct Film {
+    frames: [u8; 3],
+}
+
+impl Film {
+    fn show(&self, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        let pixels = self.frames.iter().flat_map(|&frame| [frame; 2]);
+        obs.u8()?.iter_mut().zip(pixels).for_each(|(to, pixel)| *to = pixel);
+        Ok(())
+    }
+}
+
+impl Env for Film {
+    fn spec(&self) -> EnvSpec {
+        EnvSpec { observation: Space::bytes(vec![3, 1, 2]).unwrap(), ..CartPole::new().spec() }
+    }
+
+    fn reset(&mut self, _seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.frames = [1; 3];
+        self.show(obs)
+    }
+
+    fn step(&mut self, _action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        let [_, before, last] = self.frames;
+        self.frames = [before, last, last + 1];
+        self.show(obs)?;
+        Ok(Step { reward: 1.0, end: if last == 3 { End::Terminated } else { End::No } })
+    }
+}
+
+#[test]
+fn frames_of_stacked_images_are_stored_once() {
+    let spec = NetworkSpec::for_spaces(&Film { frames: [0; 3] }.spec().observation, &Space::discrete(2).unwrap());
+    let spec = NetworkSpec {
+        encoder: pronk_policy::Encoder::Mlp { hidden: vec![4], activation: pronk_policy::Activation::Tanh },
+        ..spec.unwrap()
+    };
+    let (links, _steps, _guard) = links();
+    let factory = Arc::new(|_: &EnvContext| Film { frames: [0; 3] });
+    let network = Box::new(CpuNetwork::new(&spec).unwrap());
+    let mut worker = RolloutWorker::new(config(1, 0), factory, network, links).unwrap();
+    let weights = Versioned::new(0, of_default(spec.init_params(0).unwrap()));
+    let first = [[1, 1, 1], [1, 1, 2], [1, 2, 3], [1, 1, 1], [1, 1, 2]];
+    let second = [[1, 1, 2], [1, 2, 3], [1, 1, 1], [1, 1, 2], [1, 2, 3]];
+    // Of each column two whole stacks, the first and that of a new episode, and three frames more.
+    for seen in [first, second] {
+        let fragment = worker.sample(&weights, &mut clock()).unwrap();
+        let batch = fragment.get("default_policy").unwrap();
+        for (i, frames) in (0..10).map(|i| (i, seen[i / 2])) {
+            let pixels: Vec<u8> = frames.into_iter().flat_map(|frame| [frame; 2]).collect();
+            assert_eq!(batch.obs().row(i).as_u8(), Some(&pixels[..]), "row {i}");
+        }
+        assert_eq!(batch.obs().shared().unwrap().0.len(), 2 * (2 * 3 + 3) * 2);
+    }
 }

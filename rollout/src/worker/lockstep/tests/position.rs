@@ -1,5 +1,7 @@
 //! Workers that go on where saved ones were.
 
+use pronk_buffer::ObsView;
+
 use super::*;
 use crate::env::{EnvFailureCause, SavedEnvs};
 

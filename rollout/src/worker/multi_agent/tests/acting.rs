@@ -61,7 +61,7 @@ fn a_move_that_ends_the_game_pays_the_opponents_last_move_too() {
             assert_eq!(end, End::Terminated);
             *outcomes.entry(policy.clone()).or_default().entry(reward as i64).or_default() += 1;
             if t + 1 < batch.shape().steps {
-                let stones: f32 = batch.obs_row(t + 1).row(b, 18).as_f32().unwrap().iter().sum();
+                let stones: f32 = batch.obs_row(t + 1).row(b).as_f32().unwrap().iter().sum();
                 assert!(stones <= 1.0, "{policy}: an end is followed by the first move of the next game");
             }
         }
@@ -86,7 +86,7 @@ fn thousands_of_moves_take_no_cell_twice_and_masked_logits_are_minus_infinity() 
         let ActionView::U32(actions) = batch.actions() else { panic!("discrete actions") };
         for (t, b, cell) in cells(batch) {
             n_moves += 1;
-            let stones = batch.obs_row(t).row(b, 18).as_f32().unwrap();
+            let stones = batch.obs_row(t).row(b).as_f32().unwrap();
             let logits = &batch.behaviour_inputs()[9 * cell..9 * (cell + 1)];
             for place in 0..9 {
                 let is_free = stones[place] == 0.0 && stones[9 + place] == 0.0;
@@ -124,7 +124,7 @@ fn memory_is_each_agents_own_goes_from_column_to_column_and_ends_with_its_episod
         let batch = fragment.get("a").unwrap();
         let width = batch.shape().columns;
         for b in 0..width {
-            let who = batch.obs_row(0).row(b, 3).as_f32().unwrap()[0] as u32;
+            let who = batch.obs_row(0).row(b).as_f32().unwrap()[0] as u32;
             let memory = memories.entry(who).or_insert_with(|| vec![0.0; state_len]);
             close(&batch.state_in()[b * state_len..(b + 1) * state_len], memory);
             for t in 0..=batch.shape().steps {
@@ -132,7 +132,7 @@ fn memory_is_each_agents_own_goes_from_column_to_column_and_ends_with_its_episod
                 if t == batch.shape().steps && last_end != Some(End::No) {
                     break;
                 }
-                let obs = batch.obs_row(t).row(b, 3).as_f32().unwrap();
+                let obs = batch.obs_row(t).row(b).as_f32().unwrap();
                 let input = Input::new(ObsRef::F32(obs), 1).with_memory(Memory { state: memory, starts: &[false] });
                 alone.forward(&params, &input, &mut out).unwrap();
                 close(&batch.behaviour_values()[t * width + b..][..1], &out.values);

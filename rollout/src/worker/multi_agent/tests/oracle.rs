@@ -106,7 +106,7 @@ impl Sent {
 fn read(batch: &SampleBatch, b: usize, sent_with: u64) -> SentColumn {
     let (t_max, width) = (batch.shape().steps, batch.shape().columns);
     let row = |t: usize| {
-        let row = batch.obs_row(t).row(b, 3).as_f32().unwrap();
+        let row = batch.obs_row(t).row(b).as_f32().unwrap();
         [row[0], row[1], row[2]]
     };
     let ActionView::U32(actions) = batch.actions() else { panic!("discrete actions") };
