@@ -1,6 +1,7 @@
 """Trains the tasks of benches/learning.toml over many seeds, keeps their curves, and writes docs/learning.md.
 
-A curve that is in docs/learning already is not made again: a command that was interrupted goes on.
+A curve that is in docs/learning already is not made again, and a run that was interrupted goes on from its last
+checkpoint: so does the command.
 """
 
 import argparse
@@ -64,14 +65,7 @@ def train(args, task):
         if seed in done:
             continue
         folder = args.folder / f"{task['name']}-{seed}"
-        command = [args.pronk, "train", args.root / "configs" / task["config"], "--seed", str(seed), "--json"]
-        command += ["--out", folder, "--overwrite", "--set", "stop.episode_return_mean=none"]
-        command += ["--set", f"stop.env_steps={task['env_steps']}"]
-        for setting in task["settings"]:
-            command += ["--set", setting]
-        if task["python"]:
-            command += ["--set", f"env_options.python={sys.executable}"]
-        run = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        run = subprocess.run(command(args, task, seed, folder), stdout=subprocess.PIPE, text=True)
         what = f"{task['name']}, seed {seed}"
         if run.returncode != 0:
             failed.append(f"{what}: `pronk train` ended with status {run.returncode}")
@@ -86,6 +80,24 @@ def train(args, task):
         mean, steps, seconds = line["episode_return_mean"], line["env_steps"], line["seconds"]
         print(f"{what}: {mean:.1f} after {steps} env-steps in {seconds:.1f} s", flush=True)
     return failed
+
+
+def command(args, task, seed, folder):
+    train = [args.pronk, "train", "--json"]
+    if was_interrupted(folder):
+        return [*train, "--resume", folder]
+    train += [args.root / "configs" / task["config"], "--seed", str(seed), "--out", folder, "--overwrite"]
+    settings = ["stop.episode_return_mean=none", f"stop.env_steps={task['env_steps']}", *task["settings"]]
+    if task["python"]:
+        settings.append(f"env_options.python={sys.executable}")
+    return train + [part for setting in settings for part in ("--set", setting)]
+
+
+def was_interrupted(folder):
+    """Whether a run has a checkpoint, and was killed."""
+    about = folder / "run.json"
+    has_checkpoint = (folder / "checkpoints/manifest.json").exists()
+    return has_checkpoint and about.exists() and json.loads(about.read_text())["outcome"] is None
 
 
 def append_curve(path, seed, folder):
