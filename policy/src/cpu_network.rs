@@ -37,15 +37,16 @@ use crate::{
 /// A [`Network`] for the CPU, for every [`NetworkSpec`]: forward and backward written as matrix products that
 /// use what the processor has, chosen at run time.
 ///
-/// *Threads*: acting uses the calling thread, learning the network's own [`CpuNetwork::with_threads`];
-/// results are bit-identical for any number of threads.
+/// *Threads*: acting uses the calling thread, learning its [`Helpers`] too; results are bit-identical for any
+/// number of threads.
 ///
 /// *Batches*: the outputs of a row are bit-identical whatever rows are computed with it, and the same acting
 /// and learning; another set of instructions may differ in the last bits.
 ///
 /// *Memory*: buffers for observations and activations are reused, so a steady run allocates nothing.
 ///
-/// *Agreement*: with [`CandleNetwork`](crate::CandleNetwork) to about 1e-6, outputs and gradients.
+/// *Agreement*: with [`CandleNetwork`](crate::CandleNetwork) to about 1e-6 in [`Precision::F32`], outputs and
+/// gradients.
 ///
 /// ```
 /// use pronk_policy::{CpuNetwork, Input, Network, NetworkSpec, ObsRef, Outputs, Space};

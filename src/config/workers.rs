@@ -28,8 +28,8 @@ pub struct WorkersConfig {
     /// ±10. Episode returns stay raw. Only for single-agent environments. (Gymnasium: `NormalizeReward`.)
     pub normalize_rewards: bool,
     /// Precision of the factors that a worker's network multiplies. `bf16` needs a processor with AMX:
-    /// networks of images act about twice as fast. V-trace and the clipped ratio correct the difference to
-    /// the learner, since probabilities are recorded as they were acted on.
+    /// networks of images act two to four times as fast. V-trace and the clipped ratio correct the difference
+    /// to the learner, since probabilities are recorded as they were acted on.
     pub acting_precision: Precision,
 }
 

@@ -134,7 +134,7 @@ impl<Agents> TrainerBuilder<Agents> {
     /// the same parameter layout. Initial weights are drawn from the run's seed by the modules of a [candle
     /// model](pronk_policy::CandleModel), or else by [`Init::params`](crate::Init::params). Of the settings
     /// in `model` only `init` (for networks that are no candle models), `gaussian`, `initial_state` and
-    /// `burn_in` apply; `num_learner_threads` does not.
+    /// `burn_in` apply; `num_learner_threads` does not, and a precision other than `f32` is refused.
     ///
     /// A checkpoint holds the weights but not the network: act with
     /// [`Policy::with_network`](crate::Policy::with_network), and resume with the same `network`. A different

@@ -1,7 +1,7 @@
 """Trains the tasks of benches/learning.toml over many seeds, keeps their curves, and writes docs/learning.md.
 
-A curve that is in docs/learning already is not made again, and a run that was interrupted goes on from its last
-checkpoint: so does the command.
+A curve that is in docs/learning already is not made again, and a run that was killed or interrupted goes on from its
+last checkpoint: so does the command.
 """
 
 import argparse
@@ -94,10 +94,12 @@ def command(args, task, seed, folder):
 
 
 def was_interrupted(folder):
-    """Whether a run has a checkpoint, and was killed."""
+    """Whether a run has a checkpoint, and was killed or ended by a signal."""
     about = folder / "run.json"
-    has_checkpoint = (folder / "checkpoints/manifest.json").exists()
-    return has_checkpoint and about.exists() and json.loads(about.read_text())["outcome"] is None
+    if not about.exists() or not (folder / "checkpoints/manifest.json").exists():
+        return False
+    outcome = json.loads(about.read_text())["outcome"]
+    return outcome is None or outcome["reason"] in ("interrupted", "terminated")
 
 
 def append_curve(path, seed, folder):

@@ -106,9 +106,7 @@ def note_machine(args, plan):
     if old and old["machine"] != machine:
         sys.exit(f"{path.parent} has figures of another machine: remove them, or measure there")
     missing = install(args, plan)
-    # Programs from elsewhere may be of another commit.
-    is_built = args.bin_dir.parent == args.folder.parent
-    versions = {"pronk": git(args.root) if is_built else "built elsewhere (`--bin-dir`)"}
+    versions = {}
     for peer in plan["peers"]:
         if peer["name"] not in missing:
             python = args.folder / peer["name"] / "bin/python"
@@ -206,6 +204,10 @@ class Measured:
             self.disturbed += 1
             return
         record = {"peer": peer, "settings": settings, "round": turn} | record_of(self.work, measured)
+        if peer == "pronk":
+            # Programs from elsewhere may be of another commit.
+            is_built = self.args.bin_dir.parent == self.args.folder.parent
+            record["version"] = git(self.args.root) if is_built else "built elsewhere (`--bin-dir`)"
         self.runs.append(record)
         with self.path.open("a") as file:
             file.write(json.dumps(record) + "\n")

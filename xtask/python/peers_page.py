@@ -26,9 +26,13 @@ def page(root, plan):
     folder = root / "docs/benchmarks"
     found = json.loads((folder / "machine.json").read_text())
     titles = {"pronk": "pronk"} | {peer["name"]: peer["title"] for peer in plan["peers"]}
+    measured = [(work, read_runs(folder / f"{work['name']}.jsonl")) for work in plan["works"]]
+    own = [run["version"] for _, runs in measured for run in runs if run["peer"] == "pronk"]
+    found["versions"]["pronk"] = list(dict.fromkeys(own))
     parts = [wrapped(HEAD), machine(found, titles)]
-    for work in plan["works"]:
-        if runs := read_runs(folder / f"{work['name']}.jsonl"):
+    for work, runs in measured:
+        # Before that, settings are still tried.
+        if any(run["round"] > 0 for run in runs):
             make = rows_section if work["kind"] == "rows" else section
             parts.append(make(work, runs, titles))
     parts.append(lines_of_code(root, plan, titles))
@@ -58,7 +62,7 @@ def machine(found, titles):
         if name in found["missing"]:
             rows.append([title, f"not measured, as it could not be installed: `{plain(found['missing'][name])}`"])
         elif versions := found["versions"].get(name):
-            rows.append([title, versions if isinstance(versions, str) else ", ".join(versions)])
+            rows.append([title, ", ".join(versions)])
     return "## Machine and versions\n\n" + table(["", ""], rows)
 
 
@@ -97,12 +101,13 @@ def section(work, runs, titles):
             medians[peer] = statistics.median(run["figure"] for run in good)
         if not own:
             continue
-        cells = [titles[peer], f"`{counted[0]['settings']}`" if counted else "none succeeded"]
+        cells = [titles[peer], code(counted[0]["settings"]) if counted else "none succeeded"]
         cells += [spread([run["figure"] for run in good]), ratio(work, medians, peer)]
         if work.get("target"):
             cells += [spread([run["env_steps"] for run in good]), f"{len(good)} of {len(counted)}"]
             cells += [spread([run["process_s"] for run in good])]
-        cells.append(spread([run["peak_mib"] for run in good]))
+        # A shorter run is looked at too seldom.
+        cells.append(spread([run["peak_mib"] for run in good if run["process_s"] >= 1]))
         rows.append(cells)
     heads = ["library", "best settings", work["unit"], RATIO[work["better"]]]
     if work.get("target"):
@@ -128,7 +133,11 @@ def all_runs(title, settings, runs):
         return None
     told = {run["round"]: result(run) for run in runs}
     rounds = ", ".join(told[turn] for turn in sorted(told) if turn > 0)
-    return [title, f"`{settings}`" if settings else "", told.get(0, "–"), rounds or "–"]
+    return [title, code(settings), told.get(0, "–"), rounds or "–"]
+
+
+def code(text):
+    return f"`{text}`" if text else ""
 
 
 def result(run):
@@ -175,12 +184,14 @@ def lines_of_code(root, plan, titles):
 HEAD = """# Benchmarks
 
 `cargo xtask peers` made this page, of the works, peers and settings in
-[`benches/peers.toml`](../benches/peers.toml); every run is in [`docs/benchmarks/`](benchmarks). Libraries take
-turns, run by run. Each tries its settings once, in a round that does not count (*choice*); the setting that was
-best is measured in the rounds that follow. Figures are medians, with the range in brackets.
+[`benches/peers.toml`](../benches/peers.toml); every run is in [`docs/benchmarks/`](benchmarks). Libraries
+take turns, run by run. Each tries its settings once, in a round that does not count (*choice*); the setting
+that was best is measured in the rounds that follow. Settings whose every try was disturbed are not listed.
+Figures are medians, with the range in brackets.
 
 A run counts only if other programs kept at most a tenth of a core busy meanwhile. *Peak memory* is the most
-that a run's processes had resident together, looked at four times a second; pages that they share count once.
+that a run's processes had resident together, looked at four times a second, of runs of a second or more;
+pages that they share count once.
 """
 
 LINES = """

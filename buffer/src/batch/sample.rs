@@ -12,8 +12,8 @@ use crate::pool::{Rows, Storage};
 
 /// `T` steps of `B` columns, time-major.
 ///
-/// Every length is checked once and then fixed: the accessors return slices. A batch from a [`Pool`] returns
-/// its storage when it is dropped.
+/// Every length is checked once and then fixed: the accessors return slices, and rows of observations. A
+/// batch from a [`Pool`] returns its storage when it is dropped.
 ///
 /// *Shapes*: as the fields of [`Columns`].
 ///

@@ -17,7 +17,7 @@ pub struct WorkerEdges {
     /// Where steps are counted. Under free admission the workers end at its limit; the supervisor books the
     /// steps of a worker that hangs.
     pub steps: StepLedger,
-    /// Lets workers that wait for the learner help it; `None` if its network has no work to share.
+    /// Lets workers that wait for the learner help it; `None` if no thread is to help.
     pub helper: Option<Helper>,
     /// Where the workers continue.
     pub resumed: ResumedSeats,
