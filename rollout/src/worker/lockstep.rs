@@ -136,7 +136,7 @@ impl Lockstep {
 
         // The last row needs a value to bootstrap from; it is also the first row of the next fragment.
         clock.enter(WorkerState::Inferring);
-        // To be written or read: one observation after another.
+        // The mutable row is a plain slice; `obs_row` may be of rows that share elements.
         let last = batch.obs_row_mut(steps);
         acting.infer(weights, last.as_view(), columns, state)?;
         obs.view_mut().copy_from(last.as_view())?;

@@ -1,9 +1,7 @@
 //! Batches whose observations share elements teach the same as others.
 
-use std::sync::Arc;
-
 use pronk_buffer::{ObsViewMut, Pool};
-use pronk_policy::{NetworkShape, ParamLayout};
+use pronk_policy::DataParallel;
 
 use super::*;
 use crate::{AlgorithmConfig, UpdateRhythm};
@@ -42,38 +40,6 @@ fn batch(state_len: usize) -> SampleBatch {
     batch.rewards_mut().fill_with(|| rng.normal() as f32);
     batch.behaviour_logp_mut().fill(-1.0);
     batch
-}
-
-/// A network that takes its rows one after another.
-struct Apart(CpuNetwork);
-
-impl Network for Apart {
-    fn shape(&self) -> &NetworkShape {
-        self.0.shape()
-    }
-
-    fn layout(&self) -> &Arc<ParamLayout> {
-        self.0.layout()
-    }
-
-    fn forward(&mut self, params: &Params, input: &Input<'_>, out: &mut Outputs) -> Result<(), PolicyError> {
-        input.check(self.0.shape())?;
-        self.0.forward(params, input, out)
-    }
-
-    fn forward_for_learning(
-        &mut self,
-        params: &Params,
-        input: &Input<'_>,
-        out: &mut Outputs,
-    ) -> Result<(), PolicyError> {
-        input.check(self.0.shape())?;
-        self.0.forward_for_learning(params, input, out)
-    }
-
-    fn backward(&mut self, params: &Params, grads: &OutputGrads, grad: &mut [f32]) -> Result<(), PolicyError> {
-        self.0.backward(params, grads, grad)
-    }
 }
 
 /// The weights after some passes over a batch.
@@ -115,7 +81,10 @@ fn what_is_learnt_is_the_same_to_the_bit() {
             let network = || CpuNetwork::new(&spec).unwrap();
             let expected = learnt(Box::new(network()), &apart);
             assert!(learnt(Box::new(network()), &shared) == expected, "{name}");
-            assert!(learnt(Box::new(Apart(network())), &shared) == expected, "{name}");
+            // It takes its rows one after another.
+            let apart_only = DataParallel::new(vec![Box::new(network())]).unwrap();
+            assert!(!apart_only.reads_shared_rows());
+            assert!(learnt(Box::new(apart_only), &shared) == expected, "{name}");
         }
     }
 }
