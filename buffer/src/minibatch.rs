@@ -101,10 +101,14 @@ impl<S: Source> MinibatchBuffer<S> {
         self.next_load_passes = saved.next_load_passes;
     }
 
-    /// The slots, for a checkpoint, with their items in order.
+    /// The slots, for a checkpoint, with their items in order. Items that have not returned to their slots
+    /// since the ring was resumed are still the first of the source.
     pub fn save(&self) -> (SavedRing, Vec<&S::Item>) {
         let passes = |slot: &Slot<S::Item>| slot.item.as_ref().map(|_| (slot.passes_left, slot.passes_shown));
-        let slots = self.slots.iter().map(passes).collect();
+        let mut slots: Vec<_> = self.slots.iter().map(passes).collect();
+        for (slot, left, shown) in &self.returning {
+            slots[*slot] = Some((*left, *shown));
+        }
         let saved = SavedRing { slots, position: self.position, next_load_passes: self.next_load_passes };
         (saved, self.slots.iter().filter_map(|slot| slot.item.as_ref()).collect())
     }

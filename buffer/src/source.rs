@@ -89,6 +89,9 @@ pub enum NextError {
     /// A timeout; ask again.
     #[error("no batch came within the timeout")]
     TimedOut,
+    /// The run rests between two iterations, for which nobody upstream is to blame; ask again.
+    #[error("the run rests until its next iteration begins")]
+    Resting,
     /// No more items will come.
     #[error("closed: all senders were dropped or the run is ending")]
     Closed,

@@ -39,6 +39,14 @@ impl<W> InOrder<W> {
         self.ordered = fragments.into();
         self
     }
+
+    /// The fragment of the turn was taken.
+    fn taken(&mut self) {
+        self.turn = None;
+        if let Some(turns) = &self.turns {
+            turns.taken();
+        }
+    }
 }
 
 impl<W> Source for InOrder<W> {
@@ -60,7 +68,7 @@ impl<W> Source for InOrder<W> {
             };
             match receive(&self.lanes[worker], &self.token, left()) {
                 Ok(fragment) => {
-                    self.turn = None;
+                    self.taken();
                     return Ok(fragment);
                 }
                 Err(PopError::TimedOut) => return Err(NextError::TimedOut),
@@ -91,6 +99,7 @@ impl<W> Source for InOrder<W> {
                 break;
             };
             self.ordered.push_back(fragment);
+            self.taken();
         }
         self.ordered.iter().for_each(ahead);
         Ok(())

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::inqueue::receive;
+use crate::inqueue::{PopError, receive};
 use crate::{NextError, Notifier, ShutdownToken};
 
 /// Makes the rounds of a run: after every `batches` train batches the learner waits until the trainer begins
@@ -99,7 +99,7 @@ pub struct RoundGate {
 }
 
 impl RoundGate {
-    /// Waits for the round of the ask number `ask`, from 0.
+    /// Waits for the round of the ask number `ask`, from 0; [`NextError::Resting`] if it has not begun.
     pub(super) fn pass(&mut self, ask: u64, timeout: Duration) -> Result<(), NextError> {
         if ask < self.passed * self.batches {
             return Ok(());
@@ -108,11 +108,14 @@ impl RoundGate {
         if self.reached.swap(self.passed + 1, Ordering::AcqRel) <= self.passed {
             self.notifier.notify();
         }
-        match receive(&self.begun, &self.token, timeout)? {
-            Wake::Begin => self.passed += 1,
-            Wake::Look => return Err(NextError::TimedOut),
+        match receive(&self.begun, &self.token, timeout) {
+            Ok(Wake::Begin) => {
+                self.passed += 1;
+                Ok(())
+            }
+            Ok(Wake::Look) | Err(PopError::TimedOut) => Err(NextError::Resting),
+            Err(PopError::Closed) => Err(NextError::Closed),
         }
-        Ok(())
     }
 
     /// Counts the train batches that were taken.

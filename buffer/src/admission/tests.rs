@@ -149,13 +149,29 @@ fn no_more_turns_are_granted_than_a_limit_has_room_for() {
     for worker in [0, 1, 0, 1, 0] {
         assert!(run.sample(worker));
     }
+    for turn in 0..5 {
+        assert_eq!(tag(&run.fragments.next(Duration::ZERO).unwrap()).0, turn % 2);
+    }
     for (worker, ends) in run.ends.iter().enumerate() {
         let ends = ends.as_ref().unwrap();
         assert!(ends.weights.wait(&mut ()).is_err(), "worker {worker} ends instead of waiting");
     }
-    for turn in 0..5 {
-        assert_eq!(tag(&run.fragments.next(Duration::ZERO).unwrap()).0, turn % 2);
+    assert!(matches!(run.fragments.next(Duration::MAX), Err(NextError::Closed)));
+}
+
+#[test]
+fn a_limit_can_be_set_once_after_the_beginning() {
+    let mut run = run(1, 1, 0);
+    run.turns.begin(None);
+    // 4 env-steps are 2 fragments.
+    [None, Some(4), Some(100)].into_iter().for_each(|limit| run.turns.begin(limit));
+    for turn in 0..2 {
+        assert!(run.sample(0), "turn {turn}");
+        assert!(run.fragments.next(Duration::ZERO).is_ok());
+        run.turns.grant();
     }
+    assert!(!run.sample(0));
+    assert!(run.ends[0].as_ref().unwrap().weights.wait(&mut ()).is_err());
     assert!(matches!(run.fragments.next(Duration::MAX), Err(NextError::Closed)));
 }
 
@@ -176,6 +192,23 @@ fn the_turns_of_a_worker_that_gives_up_pass_on() {
     assert_eq!((0..4).map_while(|_| next(&mut run)).count(), 3, "what they sampled is admitted");
     run.turns.grant();
     assert!(matches!(run.fragments.next(Duration::MAX), Err(NextError::Closed)), "no worker is left");
+}
+
+#[test]
+fn the_last_turns_pass_on_too() {
+    let mut run = run(2, 2, 1);
+    // 8 env-steps are 4 fragments of 2: all turns are granted at once.
+    run.turns.begin(Some(8));
+    assert!(run.sample(0));
+    run.ends[1] = None;
+    let next = |run: &mut Run| run.fragments.next(Duration::ZERO).map(|fragment| tag(&fragment).0).ok();
+    assert_eq!((next(&mut run), next(&mut run)), (Some(0), None), "worker 1 gave up, so worker 0 is awaited");
+    assert!(run.sample(0) && run.sample(0) && !run.sample(0));
+    assert_eq!((next(&mut run), next(&mut run), next(&mut run)), (Some(0), Some(0), None));
+    assert!(run.sample(0));
+    assert_eq!(next(&mut run), Some(0));
+    assert!(matches!(run.fragments.next(Duration::MAX), Err(NextError::Closed)));
+    assert!(run.ends[0].as_ref().unwrap().weights.wait(&mut ()).is_err());
 }
 
 #[test]
@@ -241,7 +274,7 @@ fn a_round_begins_when_both_ends_have_come_to_it() {
     gate.pass(0, Duration::ZERO).unwrap();
     gate.pass(1, Duration::ZERO).unwrap();
     assert!(!rounds.is_over(), "the round has two batches");
-    assert!(matches!(gate.pass(2, Duration::ZERO), Err(NextError::TimedOut)));
+    assert!(matches!(gate.pass(2, Duration::ZERO), Err(NextError::Resting)));
     assert!(rounds.is_over());
     gate.taken(2);
     rounds.begin();
@@ -249,7 +282,7 @@ fn a_round_begins_when_both_ends_have_come_to_it() {
     assert!(!rounds.is_over());
     gate.pass(2, Duration::ZERO).unwrap();
     gate.pass(3, Duration::ZERO).unwrap();
-    assert!(matches!(gate.pass(4, Duration::ZERO), Err(NextError::TimedOut)), "begun once, not twice");
+    assert!(matches!(gate.pass(4, Duration::ZERO), Err(NextError::Resting)), "begun once, not twice");
     drop(guard);
     assert!(matches!(gate.pass(4, Duration::MAX), Err(NextError::Closed)));
 }
@@ -260,7 +293,7 @@ fn a_round_begins_however_often_the_learner_was_woken_before() {
     let (mut rounds, mut gate) = rounds(1, &Notifier::new(), &token);
     (0..5).for_each(|_| rounds.wake());
     rounds.begin();
-    assert!(matches!(gate.pass(0, Duration::ZERO), Err(NextError::TimedOut)), "woken, to look for requests");
+    assert!(matches!(gate.pass(0, Duration::ZERO), Err(NextError::Resting)), "woken, to look for requests");
     gate.pass(0, Duration::ZERO).unwrap();
 }
 

@@ -42,12 +42,14 @@ pub struct Turns<W> {
 struct Schedule<W> {
     /// To each worker; `None` once it has given up.
     permits: Vec<Option<Sender<Order<W>>>>,
-    /// Whose fragment comes next; `None` once all turns are granted.
+    /// Whose fragment comes next; `None` once all are taken.
     order: Option<Sender<usize>>,
     /// The worker whose turn is granted next.
     next: usize,
     /// Turns that were granted.
     granted: u64,
+    /// Granted turns whose fragment has not been taken.
+    awaited: u64,
     /// Turns left until the limit of env-steps, if there is one.
     left: Option<u64>,
     /// The weights of the last grant.
@@ -67,21 +69,28 @@ impl<W> Turns<W> {
             order: Some(order),
             next: 0,
             granted: 0,
+            awaited: 0,
             left: None,
             newest: weights.load(),
         };
         Self { config, weights: weights.clone(), schedule: Arc::new(Mutex::new(schedule)) }
     }
 
-    /// Grants the first turns: those of `K + 1` train batches, but not more than the fragments that
-    /// `env_steps` has room for. A resumed run has used those ahead, and is granted none. Called once.
+    /// Grants the first turns, if none are granted: those of `K + 1` train batches, but not more than the
+    /// fragments that `env_steps` has room for. A resumed run has used those ahead, and is granted none. A
+    /// limit may also be set later, and once.
     pub fn begin(&self, env_steps: Option<u64>) {
         let mut schedule = self.lock();
-        let all = env_steps.map(|limit| limit.div_ceil(self.config.env_steps_of_a_fragment.max(1)));
-        schedule.left = all.map(|all| all.saturating_sub(schedule.granted));
-        schedule.newest = self.weights.load();
-        let first = if schedule.granted == 0 { self.config.lag + 1 } else { 0 };
-        schedule.grant(first * self.config.fragments_of_a_batch.get());
+        if let (None, Some(limit)) = (schedule.left, env_steps) {
+            let all = limit.div_ceil(self.config.env_steps_of_a_fragment.max(1));
+            schedule.left = Some(all.saturating_sub(schedule.granted));
+        }
+        if schedule.granted == 0 {
+            schedule.newest = self.weights.load();
+            schedule.grant((self.config.lag + 1) * self.config.fragments_of_a_batch.get());
+        } else {
+            schedule.end_with_the_last();
+        }
     }
 
     /// Where the rotation is, for a checkpoint.
@@ -125,12 +134,19 @@ impl<W> Turns<W> {
         self.lock().end();
     }
 
+    /// The fragment of the oldest turn was taken.
+    pub(super) fn taken(&self) {
+        let mut schedule = self.lock();
+        schedule.awaited -= 1;
+        schedule.end_with_the_last();
+    }
+
     /// Passes the turn of a worker that has given up on to another. Returns whether there is one.
     pub(super) fn pass_on(&self, worker: usize) -> bool {
         let mut schedule = self.lock();
         schedule.permits[worker] = None;
         schedule.left = schedule.left.map(|left| left + 1);
-        schedule.granted -= 1;
+        (schedule.granted, schedule.awaited) = (schedule.granted - 1, schedule.awaited - 1);
         schedule.grant(1);
         schedule.permits.iter().any(Option::is_some)
     }
@@ -156,7 +172,7 @@ impl<W> Schedule<W> {
         for _ in 0..turns {
             let Some(worker) = next_worker(&self.permits, &mut self.next) else { break };
             fragments[worker] += 1;
-            self.granted += 1;
+            (self.granted, self.awaited) = (self.granted + 1, self.awaited + 1);
             // There is room: a turn is granted for each one taken.
             let _ = order.try_send(worker);
         }
@@ -167,7 +183,12 @@ impl<W> Schedule<W> {
                 let _ = permits.try_send(Order::Permit(permit));
             }
         }
-        if self.left == Some(0) {
+        self.end_with_the_last();
+    }
+
+    /// Ends the workers' waits once the fragments of all turns are taken: until then a turn may pass on.
+    fn end_with_the_last(&mut self) {
+        if self.left == Some(0) && self.awaited == 0 {
             self.end();
         }
     }

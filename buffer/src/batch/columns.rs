@@ -193,6 +193,8 @@ impl Columns {
         check_length("rewards", self.rewards.len(), &[("T", t), ("B", b)])?;
         check_length("ends", self.ends.len(), &[("T", t), ("B", b)])?;
         check_length("final_obs", self.final_obs.obs_len(), &[("obs_len", obs_len)])?;
+        let rows = [("entries", self.final_obs.len()), ("obs_len", obs_len)];
+        check_length("final_obs", self.final_obs.rows().view().len(), &rows)?;
         check_length("behaviour_logp", self.behaviour_logp.len(), &[("T", t), ("B", b)])?;
         let inputs = [("T", t), ("B", b), ("dist_len", dist_len)];
         check_length("behaviour_inputs", self.behaviour_inputs.len(), &inputs)?;

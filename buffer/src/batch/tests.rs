@@ -157,6 +157,19 @@ fn a_final_observation_of_another_length_or_type_is_refused_and_not_kept() {
 }
 
 #[test]
+fn final_observations_of_a_file_have_a_row_for_each_entry() {
+    let shape = shape(2, 1);
+    let mut columns = Columns::zeros(&shape);
+    columns.ends[1] = End::Truncated;
+    columns.final_obs.push(1, 0, &[0.0_f32; 3][..]).unwrap();
+    let mut file = serde_json::to_value(&columns).unwrap();
+    file["final_obs"]["rows"]["F32"] = serde_json::json!([0.0, 0.0]);
+    let columns: Columns = serde_json::from_value(file).unwrap();
+    let error = SampleBatch::new(shape, columns, vec![tag(1)]).unwrap_err();
+    assert_eq!(error.to_string(), "column `final_obs` must be [entries=1, obs_len=3] = 3 long, got 2");
+}
+
+#[test]
 fn blank_final_observations_are_written_in_place_after_those_that_are_there() {
     let mut finals = FinalObs::new(ObsKind::F32, 2);
     finals.push(0, 1, &[1.0_f32, 2.0][..]).unwrap();

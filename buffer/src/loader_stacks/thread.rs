@@ -94,7 +94,7 @@ impl<S: Source, T> LoaderThread<S, T> {
                     Ok(())
                 }
                 Err(NextError::Failed(error)) => Err(error),
-                Err(NextError::Closed | NextError::TimedOut) => {
+                Err(NextError::Closed | NextError::TimedOut | NextError::Resting) => {
                     // Returned, so that other loaders waiting for a stack see the end too.
                     drop(Loaded::new(stack, self.home.clone()));
                     return Ok(());
@@ -135,7 +135,7 @@ impl<S: Source, T> LoaderThread<S, T> {
         loop {
             match self.upstream.next(LOOK_EVERY, is_ending) {
                 None => return Err(NextError::Closed),
-                Some(Err(NextError::TimedOut)) => {}
+                Some(Err(NextError::TimedOut | NextError::Resting)) => {}
                 Some(next) => return next,
             }
         }

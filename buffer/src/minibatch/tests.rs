@@ -36,6 +36,26 @@ fn two_slots_alternate_pass_by_pass() {
 }
 
 #[test]
+fn a_ring_that_is_saved_before_its_items_have_returned_is_the_same_again() {
+    let (sender, mut buffer, _guard) = ring(2, 3, 3);
+    (0..2).for_each(|n| sender.try_push(n).unwrap());
+    for _ in 0..3 {
+        get(&mut buffer).unwrap();
+    }
+    let (saved, items) = buffer.save();
+    assert_eq!((saved.n_items(), items), (2, vec![&0, &1]));
+    let (sender, mut resumed, _guard) = ring(2, 3, 3);
+    resumed.resume(&saved);
+    let (again, items) = resumed.save();
+    assert!(items.is_empty(), "they are in the source");
+    assert_eq!(again, saved);
+    sender.try_push(0).unwrap();
+    assert_eq!(get(&mut resumed), None, "the other has not returned");
+    let (again, items) = resumed.save();
+    assert_eq!((items, again), (vec![&0], saved));
+}
+
+#[test]
 fn an_empty_slot_holds_up_the_ring_and_a_time_out_changes_nothing() {
     let (sender, mut buffer, _guard) = ring(2, 3, 1);
     sender.push(0).unwrap();

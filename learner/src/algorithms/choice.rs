@@ -55,8 +55,9 @@ impl From<PpoConfig> for AlgorithmConfig {
 
 /// How often a run updates its weights, the source of unset settings.
 ///
-/// It assumes one agent and all passes over every batch. With several agents batches vary in width, and
-/// behind stacks the first ones have fewer passes: set the settings there.
+/// It assumes one agent and all passes over every batch. With several agents batches vary in width, behind
+/// stacks the first ones have fewer passes, and under deterministic admission replayed fragments come on top:
+/// set the settings there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpdateRhythm {
     /// Updates from all passes over one train batch.

@@ -94,6 +94,8 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
             let wait = left.min(ANSWER_WITHIN);
             match self.held.ring.load(wait) {
                 Err(NextError::TimedOut) if left > wait => left -= wait,
+                // However long the trainer takes between two iterations, the learner does not starve.
+                Err(NextError::Resting) => {}
                 loaded => return loaded,
             }
         }

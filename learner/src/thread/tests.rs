@@ -9,7 +9,7 @@ use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pronk_buffer::MultiAgentBatch;
+use pronk_buffer::{MultiAgentBatch, NextError, Source, shutdown};
 use pronk_metrics::{DEFAULT_POLICY, ResultDict, StateClock, Steps, thread_states};
 
 use super::*;
@@ -86,6 +86,34 @@ fn a_batch_ends_the_row_of_time_outs() {
     assert!(learner_loop.metrics().read().starved.is_none());
     let StepOutcome::NotReady(diagnosis) = learner_loop.step().unwrap() else { panic!("nothing to learn") };
     assert_eq!((diagnosis.time_outs_in_a_row, diagnosis.passes), (1, 1));
+}
+
+/// A source that rests before its only batch.
+struct Resting(u32, Option<MultiAgentBatch>);
+
+impl Source for Resting {
+    type Item = MultiAgentBatch;
+
+    fn next(&mut self, _: Duration) -> Result<MultiAgentBatch, NextError> {
+        self.0 = self.0.saturating_sub(1);
+        if self.0 > 0 { Err(NextError::Resting) } else { self.1.take().ok_or(NextError::Closed) }
+    }
+
+    fn backlog(&self) -> usize {
+        0
+    }
+
+    fn drain(&mut self) -> Vec<MultiAgentBatch> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn a_learner_does_not_starve_while_the_run_rests() {
+    let config = LearnerLoopConfig { on_starved: OnStarved::Fail, ..config(1) };
+    let source = Resting(100, Some(batch(0)));
+    let (_bench, mut learner_loop, _outqueue) = Bench::over(config, shutdown(), source, content());
+    trained(learner_loop.step().unwrap());
 }
 
 #[test]

@@ -52,8 +52,8 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
             _ => Vec::new(),
         };
         let ticket = batch.and_then(|mut batch| batch.samples_mut().take_ticket());
-        // By contract a non-finite loss or gradient leaves the learner unchanged; after any other error its
-        // state is unknown.
+        // By contract a non-finite loss or gradient changes nothing in that update; after any other error the
+        // learner's state is unknown.
         self.is_whole = matches!(cause, PassError::NonFinite(_));
         let cause = match cause {
             PassError::NonFinite(cause) => cause,
