@@ -113,6 +113,11 @@ impl ClockReader {
     pub fn read(&self) -> ThreadTime {
         self.0.read()
     }
+
+    /// Whether the thread has ended. Unlike [`read`](Self::read) it asks no process for its processor time.
+    fn has_ended(&self) -> bool {
+        self.0.has_ended()
+    }
 }
 
 #[cfg(test)]

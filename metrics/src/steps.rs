@@ -30,7 +30,8 @@ impl Add for Steps {
     type Output = Steps;
 
     fn add(self, other: Steps) -> Steps {
-        Steps { env: self.env + other.env, agent: self.agent + other.agent }
+        // A damaged checkpoint may hold any number.
+        Steps { env: self.env.saturating_add(other.env), agent: self.agent.saturating_add(other.agent) }
     }
 }
 

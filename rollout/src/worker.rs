@@ -13,6 +13,7 @@ mod rollout_worker;
 mod seat_state;
 
 pub use account::Collected;
+pub(crate) use account::NOT_TRAINED;
 pub use any_env_spec::AnyEnvSpec;
 pub(crate) use config::SHUTDOWN;
 pub use config::{WorkerConfig, WorkerLinks, WorkerSeat, WorkerState};

@@ -159,7 +159,7 @@ impl Account {
 
     /// Whether a running thread has the name.
     fn is_taken(&self) -> bool {
-        self.running.as_ref().is_some_and(|clock| clock.read().current.is_some())
+        self.running.as_ref().is_some_and(|clock| !clock.has_ended())
     }
 
     /// The sum over all threads, and over those abandoned since then.

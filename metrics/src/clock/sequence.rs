@@ -126,6 +126,11 @@ impl Shared {
         (before.is_multiple_of(2) && before == after).then_some(copied)
     }
 
+    /// Whether the thread has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed) != RUNNING
+    }
+
     pub(super) fn thread(&self) -> &str {
         &self.thread
     }

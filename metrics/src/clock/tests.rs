@@ -256,6 +256,25 @@ fn processes_are_numbered_and_what_they_used_outlives_them() {
 }
 
 #[test]
+fn a_process_starts_without_a_reading_of_those_that_run() {
+    /// Counts its readings.
+    #[derive(Debug, Default)]
+    struct Counted(AtomicUsize);
+    impl ProcessorClock for Counted {
+        fn processor_time(&self) -> Option<Duration> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            None
+        }
+    }
+    let (ledger, readings) = (TimeLedger::new(), Arc::new(Counted::default()));
+    let start = || ledger.start_process("env-process", S::A, readings.clone());
+    let (_one, two, _three) = (start(), start(), start());
+    assert_eq!(readings.0.load(Ordering::Relaxed), 0);
+    drop(two);
+    assert_eq!(start().reader().thread(), "env-process-2", "the number of one that has ended is free");
+}
+
+#[test]
 fn switches_are_counted_and_the_end_of_a_thread_is_none() {
     let mut clock = StateClock::new("t", S::A);
     for state in [S::A, S::B, S::B, S::C, S::A] {

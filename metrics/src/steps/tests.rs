@@ -50,6 +50,14 @@ fn counts_beyond_what_floats_can_tell_apart_stay_exact() {
 }
 
 #[test]
+fn sums_beyond_what_can_be_counted_stay_at_the_maximum() {
+    let most = steps(u64::MAX, u64::MAX - 1);
+    assert_eq!([most, steps(1, 1)].into_iter().sum::<Steps>(), steps(u64::MAX, u64::MAX));
+    let totals = StepTotals { trained_once: most, in_flight: most, ..StepTotals::default() };
+    assert!(!totals.is_closed());
+}
+
+#[test]
 fn what_is_forgotten_after_the_end_is_booked_as_shutdown_in_every_clone() {
     let ledger = StepLedger::new();
     let (before, after) = (ledger.sampled(steps(1, 1)), ledger.sampled(steps(2, 2)));

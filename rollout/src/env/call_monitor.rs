@@ -36,6 +36,8 @@ struct Shared {
     /// Steps of the unfinished fragment.
     env_steps: AtomicU64,
     agent_steps: AtomicU64,
+    /// Agent-steps beside them of policies that are not trained.
+    untrained: AtomicU64,
     keeps_observations: bool,
     fragment: Mutex<Fragment>,
 }
@@ -67,6 +69,8 @@ pub struct EnvCall {
 pub(crate) struct TakenOver {
     /// Steps that are not booked yet.
     pub(crate) steps: Steps,
+    /// Agent-steps beside them of policies that are not trained.
+    pub(crate) untrained: u64,
     /// `[obs_len]`: the last observation of the environment that hangs, if observations are kept.
     pub(crate) last_obs: Option<ObsColumn>,
 }
@@ -167,10 +171,13 @@ impl CallMonitor {
         }
     }
 
-    /// Sets how many steps of the unfinished fragment are not booked yet.
-    pub(crate) fn set_unbooked(&self, steps: Steps) {
-        self.shared.env_steps.store(steps.env, Ordering::Relaxed);
-        self.shared.agent_steps.store(steps.agent, Ordering::Relaxed);
+    /// Sets how many steps of the unfinished fragment are not booked yet, and agent-steps beside them of
+    /// policies that are not trained.
+    pub(crate) fn set_unbooked(&self, steps: Steps, untrained: u64) {
+        // Whoever sees one of the counts also sees that the worker has left the call before it.
+        self.shared.env_steps.store(steps.env, Ordering::Release);
+        self.shared.agent_steps.store(steps.agent, Ordering::Release);
+        self.shared.untrained.store(untrained, Ordering::Release);
     }
 
     /// Whether another thread has taken over the worker's fragment.
@@ -184,7 +191,7 @@ impl CallMonitor {
         if fragment.taken_over {
             return None;
         }
-        self.set_unbooked(Steps::default());
+        self.set_unbooked(Steps::default(), 0);
         // Under the lock, so that a take-over sees the steps either booked or not.
         Some(book())
     }
@@ -192,14 +199,16 @@ impl CallMonitor {
     /// Takes over the worker's fragment if it is still in that call.
     pub(crate) fn take_over(&self, call: &EnvCall) -> Option<TakenOver> {
         let mut fragment = self.fragment();
+        let Shared { env_steps, agent_steps, untrained, .. } = &*self.shared;
+        let steps = Steps { env: env_steps.load(Ordering::Acquire), agent: agent_steps.load(Ordering::Acquire) };
+        let untrained = untrained.load(Ordering::Acquire);
+        // After the loads: a worker that is still in the call has changed none of the counts meanwhile.
         if fragment.taken_over || self.call() != Some(*call) {
             return None;
         }
         fragment.taken_over = true;
-        let (env, agent) =
-            (self.shared.env_steps.load(Ordering::Relaxed), self.shared.agent_steps.load(Ordering::Relaxed));
         let last_obs = fragment.row(call.index as usize);
-        Some(TakenOver { steps: Steps { env, agent }, last_obs })
+        Some(TakenOver { steps, untrained, last_obs })
     }
 
     fn pass(&self) {

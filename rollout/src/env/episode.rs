@@ -71,7 +71,7 @@ impl Episodes {
 
     /// The next step.
     pub fn next_place(&self) -> FailurePlace {
-        FailurePlace::Step { episode_seed: self.seed, step: self.len + 1 }
+        FailurePlace::Step { episode_seed: self.seed, step: self.len.saturating_add(1) }
     }
 
     /// The last step.
@@ -107,7 +107,7 @@ impl Episodes {
     /// Counts a step with this reward and returns whether it reaches the time limit.
     #[inline]
     pub(crate) fn add(&mut self, reward: f64, limit: Option<u32>) -> bool {
-        self.len += 1;
+        self.len = self.len.saturating_add(1);
         self.sum += reward;
         limit.is_some_and(|limit| self.len >= limit)
     }
@@ -132,5 +132,19 @@ impl Episodes {
             episode_return: self.sum,
             episode_len: self.len,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_episode_of_more_steps_than_can_be_counted_goes_on() {
+        let mut episodes = Episodes::new(EnvContext { worker: 1, index: 0, incarnation: 0, seed: 7 });
+        episodes.load(SavedEpisodes { n_begun: 1, seed: 3, len: u32::MAX, sum: 1.0 });
+        assert!(!episodes.add(0.5, None), "there is no limit");
+        assert_eq!((episodes.stat().episode_len, episodes.stat().episode_return), (u32::MAX, 1.5));
+        assert_eq!(episodes.next_place(), FailurePlace::Step { episode_seed: 3, step: u32::MAX });
     }
 }

@@ -140,6 +140,14 @@ pub enum EnvFailureCause {
         /// `[obs_len]`: the last observation before the hang, if observations are kept.
         last_obs: Option<ObsColumn>,
     },
+    /// Another cause, of which its vector knows more.
+    #[error("{cause}: {why}")]
+    Explained {
+        /// What went wrong.
+        cause: Box<EnvFailureCause>,
+        /// How it came about, and what to do.
+        why: EnvError,
+    },
     /// It was on a thread that was abandoned because another environment blocked it.
     #[error("it was lost with its thread, which environment {blocked_by} blocked")]
     Lost {
@@ -166,7 +174,7 @@ impl EnvFailureCause {
             EnvFailureCause::NonFiniteReward { .. } => "non_finite_reward",
             EnvFailureCause::NothingPossible { .. } => "nothing_possible",
             EnvFailureCause::Hang { .. } | EnvFailureCause::Lost { .. } => "env_hang",
-            EnvFailureCause::OfAgent { cause, .. } => cause.key(),
+            EnvFailureCause::Explained { cause, .. } | EnvFailureCause::OfAgent { cause, .. } => cause.key(),
         }
     }
 }

@@ -1,6 +1,7 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pronk_buffer::{Notifier, WorkerEnds};
+use pronk_buffer::{FragmentSender, Notifier, WeightSource, WorkerEnds};
 use pronk_metrics::{ByPolicy, StepLedger, TimeLedger};
 use pronk_policy::{Helper, Params};
 
@@ -30,4 +31,44 @@ pub struct ResumedSeats {
     pub seats: Vec<SeatState>,
     /// How long before it was saved the run had restarted workers.
     pub restarts: Vec<Duration>,
+}
+
+/// The ends of a worker, which its thread does not hold while it is in its environments: whoever abandons the
+/// thread takes them, for a replacement, or so that the forward edge closes.
+#[derive(Clone)]
+pub(super) struct CurrentEnds(Arc<Mutex<Option<WorkerEnds<ByPolicy<Params>>>>>);
+
+impl CurrentEnds {
+    pub(super) fn new(ends: WorkerEnds<ByPolicy<Params>>) -> Self {
+        Self(Arc::new(Mutex::new(Some(ends))))
+    }
+
+    /// Takes the ends from their thread.
+    pub(super) fn take(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.lock().take())))
+    }
+
+    pub(super) fn are_taken(&self) -> bool {
+        self.lock().is_none()
+    }
+
+    /// A clone of the backward end, which may be kept.
+    pub(super) fn weights(&self) -> Option<WeightSource<ByPolicy<Params>>> {
+        self.lock().as_ref().map(|ends| ends.weights.clone())
+    }
+
+    /// A clone of the forward end, to push one fragment.
+    pub(super) fn fragments(&self) -> Option<FragmentSender> {
+        self.lock().as_ref().map(|ends| ends.fragments.clone())
+    }
+
+    /// Fragments that wait for the learner.
+    pub(super) fn backlog(&self) -> usize {
+        self.lock().as_ref().map_or(0, |ends| ends.fragments.backlog())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<WorkerEnds<ByPolicy<Params>>>> {
+        // Nothing that can panic runs under this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

@@ -8,9 +8,6 @@ use super::failure::WorkerFailure;
 use crate::env::{EpisodeStat, ReturnStat};
 use crate::worker::SeatState;
 
-/// Episodes that one report lists; its counts and sums include all.
-const MAX_EPISODES: usize = 1024;
-
 /// Failures whose text one report keeps; its count includes all.
 const MAX_FAILURES: usize = 32;
 
@@ -40,7 +37,8 @@ pub struct WorkerReport {
     pub fragments: u64,
     /// The steps of the completed fragments.
     pub steps: Steps,
-    /// The newest finished episodes, oldest first, at most 1024. The figures below are those of all.
+    /// The newest finished episodes, oldest first, at most [`MAX_EPISODES`](Self::MAX_EPISODES). The figures
+    /// below are those of all.
     pub episodes: Vec<EpisodeStat>,
     /// How many episodes finished.
     pub n_episodes: u64,
@@ -86,6 +84,9 @@ pub struct PostedSeat {
 }
 
 impl WorkerReport {
+    /// Episodes that one report lists; its counts and sums include all.
+    pub const MAX_EPISODES: usize = 1024;
+
     /// The mean return of the finished episodes; `None` without episodes.
     pub fn episode_return_mean(&self) -> Option<f64> {
         (self.n_episodes > 0).then(|| self.return_sum / self.n_episodes as f64)
@@ -105,7 +106,7 @@ impl WorkerReport {
             self.return_max = self.return_max.into_iter().chain(episode_return).reduce(f64::max);
             self.len_sum += u64::from(episode.episode_len);
         }
-        append_bounded(&mut self.episodes, episodes, MAX_EPISODES);
+        append_bounded(&mut self.episodes, episodes, Self::MAX_EPISODES);
     }
 
     pub(crate) fn add_failure(&mut self, failure: String) {
@@ -119,7 +120,7 @@ impl Fold for WorkerReport {
         self.slot = later.slot.or(self.slot);
         self.fragments += later.fragments;
         self.steps += later.steps;
-        append_bounded(&mut self.episodes, later.episodes, MAX_EPISODES);
+        append_bounded(&mut self.episodes, later.episodes, Self::MAX_EPISODES);
         self.n_episodes += later.n_episodes;
         self.return_sum += later.return_sum;
         self.return_min = self.return_min.into_iter().chain(later.return_min).reduce(f64::min);

@@ -1,6 +1,7 @@
 //! When a worker is restarted, after what pause, and when it gives up.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,15 @@ impl RestartBudget {
     /// A reader of what is spent.
     pub(crate) fn spent(&self) -> SpentRestarts {
         SpentRestarts(Arc::clone(&self.spent))
+    }
+
+    /// Counts one more failure of a row; an error beyond `num_consecutive_worker_failures_tolerance`.
+    pub(crate) fn count(&self, row: &FailureRow, failure: Arc<EnvFailure>) -> Result<(), WorkerFailureCause> {
+        row.set(row.len().saturating_add(1));
+        match row.len() > self.policy.num_consecutive_worker_failures_tolerance {
+            true => Err(WorkerFailureCause::Environment(failure)),
+            false => Ok(()),
+        }
     }
 
     /// Spends one restart for `failure`; an error if the budget is spent.
@@ -58,31 +68,41 @@ impl SpentRestarts {
     }
 }
 
-/// The failures in a row of one worker, and its pause before the next restart.
+/// A worker's failures in a row, without a complete fragment between them. A replacement counts on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FailureRow(Arc<AtomicU32>);
+
+impl FailureRow {
+    pub(crate) fn len(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set(&self, len: u32) {
+        self.0.store(len, Ordering::Relaxed);
+    }
+}
+
+/// The restarts of one worker, and its pause before the next one.
 pub(super) struct Restarts {
     budget: RestartBudget,
-    pub(super) consecutive_failures: u32,
+    pub(super) failures: FailureRow,
     /// When the pause began, and its length.
     pause: Option<(Instant, Duration)>,
 }
 
 impl Restarts {
     pub(super) fn new(budget: RestartBudget) -> Self {
-        Self { budget, consecutive_failures: 0, pause: None }
+        Self { budget, failures: FailureRow::default(), pause: None }
     }
 
     /// A complete fragment ends a row of failures.
     pub(super) fn reset(&mut self) {
-        self.consecutive_failures = 0;
+        self.failures.set(0);
     }
 
-    /// Counts one more failure in a row; an error beyond `num_consecutive_worker_failures_tolerance`.
+    /// Counts one more failure in a row; an error if they are more than tolerated.
     pub(super) fn count(&mut self, failure: Arc<EnvFailure>) -> Result<(), WorkerFailureCause> {
-        self.consecutive_failures = self.consecutive_failures.saturating_add(1);
-        match self.consecutive_failures > self.budget.policy.num_consecutive_worker_failures_tolerance {
-            true => Err(WorkerFailureCause::Environment(failure)),
-            false => Ok(()),
-        }
+        self.budget.count(&self.failures, failure)
     }
 
     /// Counts a failure and begins the pause before the restart, which the budget pays for.
@@ -90,7 +110,7 @@ impl Restarts {
         let failure = Arc::new(failure);
         self.count(Arc::clone(&failure))?;
         self.budget.spend(failure)?;
-        self.pause = Some((Instant::now(), self.budget.policy.backoff(self.consecutive_failures)));
+        self.pause = Some((Instant::now(), self.budget.policy.backoff(self.failures.len())));
         Ok(())
     }
 

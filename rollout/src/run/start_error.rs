@@ -18,6 +18,8 @@ pub enum StartError {
     SpacesDiffer {
         /// The worker that differs.
         thread: String,
+        /// The first worker.
+        first_thread: String,
         /// The environments of the first worker.
         first: Box<AnyEnvSpec>,
         /// The environments of this one.
@@ -38,9 +40,9 @@ impl fmt::Display for StartError {
             StartError::Worker { thread, cause } => {
                 write!(f, "{thread} could not be made, so no worker was started: {cause}")
             }
-            StartError::SpacesDiffer { thread, first, this } => write!(
+            StartError::SpacesDiffer { thread, first_thread, first, this } => write!(
                 f,
-                "the environments of all workers must have the same spaces, but rollout-1 has {first} and {thread} has {this}"
+                "the environments of all workers must have the same spaces, but {first_thread} has {first} and {thread} has {this}"
             ),
             StartError::Spawn { thread, cause } => {
                 write!(f, "the thread {thread} could not be started, so no worker runs: {cause}")

@@ -111,7 +111,7 @@ impl SupervisedWorker {
         let mut worker = Self::unmade(shared, seat, thread, None, WorkerState::Starting);
         let mut sampler = worker.make()?;
         if let Some(saved) = worker.seat.resume.take() {
-            worker.restarts.consecutive_failures = saved.consecutive_failures;
+            worker.restarts.failures.set(saved.consecutive_failures);
             catch(|| sampler.load(&saved))
                 .unwrap_or_else(|text| Err(BuildError::Panic { what: "an environment of a saved worker", text }))?;
         }
@@ -125,7 +125,10 @@ impl SupervisedWorker {
             Some(sampler) => sampler.save(),
             None => Err("its environments are being rebuilt".to_owned()),
         };
-        let consecutive_failures = self.restarts.consecutive_failures;
+        if self.seat.monitor.is_taken_over() {
+            return;
+        }
+        let consecutive_failures = self.restarts.failures.len();
         let state = state.map(|state| state.after_failures(consecutive_failures));
         let seats = vec![PostedSeat { worker: self.seat.worker, number, state }];
         self.post(WorkerReport { seats, ..WorkerReport::default() });
@@ -159,7 +162,8 @@ impl SupervisedWorker {
     /// says at this moment.
     pub(super) fn is_over(&self, weights: &WeightSource<ByPolicy<Params>>) -> bool {
         let at_limit = || !weights.is_granted() && self.shared.steps.limit_reached();
-        self.gave_up || self.shared.token.is_shut_down() || at_limit()
+        // One that was replaced in a call that saved its environments leaves the turns to the replacement.
+        self.gave_up || self.shared.token.is_shut_down() || self.seat.monitor.is_taken_over() || at_limit()
     }
 
     /// Skips to the recorded incarnation of the next fragment, which begins with new environments: how those
@@ -212,6 +216,10 @@ impl SupervisedWorker {
 
     /// Decides whether the worker tries again or gives up, which `report` then says.
     pub(super) fn recover(&mut self, missed: Missed, report: &mut WorkerReport) -> Result<(), NoFragment> {
+        // Whoever replaced it has paid for the restart, and its environments are made elsewhere.
+        if self.seat.monitor.is_taken_over() {
+            return Err(NoFragment::Closed);
+        }
         let survived = match missed {
             Missed::Closed => return Err(NoFragment::Closed),
             Missed::Environment(failure) => {
@@ -226,7 +234,7 @@ impl SupervisedWorker {
 
     fn give_up(&mut self, cause: WorkerFailureCause, report: &mut WorkerReport) -> WorkerFailure {
         self.gave_up = true;
-        let consecutive_failures = self.restarts.consecutive_failures;
+        let consecutive_failures = self.restarts.failures.len();
         let failure = WorkerFailure { thread: self.thread.clone(), consecutive_failures, cause };
         report.ended.push(failure.clone());
         failure

@@ -3,45 +3,46 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{Closed, Granted, MultiAgentBatch, Turn, Versioned, WeightSource, WorkerEnds};
+use pronk_buffer::{Closed, Granted, MultiAgentBatch, Turn, Versioned, WeightSource};
 use pronk_metrics::{ByPolicy, catch};
 use pronk_policy::Params;
 use tracing::debug_span;
 
+use super::edges::CurrentEnds;
 use super::failure::{WorkerFailure, WorkerFailureCause};
 use super::report::WorkerReport;
 use super::supervised::{Missed, NoFragment, SupervisedWorker, discard, help_if_behind};
 use crate::worker::{Collected, SampleError, WorkerState};
 
 /// The body of a worker's thread: pushes fragments until the run ends, the inqueue closes, or the worker
-/// gives up. Calls `on_leave` between dropping its end of the inqueue and dropping its environments.
-pub(super) fn run_worker(
-    mut worker: SupervisedWorker,
-    ends: WorkerEnds<ByPolicy<Params>>,
-    on_leave: impl FnOnce(),
-) -> Result<(), WorkerFailure> {
-    let result = catch(|| push_fragments(&mut worker, &ends)).unwrap_or_else(|text| Err(worker.panicked(text)));
+/// gives up, or another thread has taken its ends.
+pub(super) fn run_worker(mut worker: SupervisedWorker, ends: &CurrentEnds) -> Result<(), WorkerFailure> {
+    let result = catch(|| push_fragments(&mut worker, ends)).unwrap_or_else(|text| Err(worker.panicked(text)));
     // Before the inqueue closes, so that the last result of a run counts the steps.
     worker.discard_partial();
     // The inqueue closes before the rest, because dropping environments may take long, or panic.
-    drop(ends);
-    on_leave();
+    drop(ends.take());
     worker.take_down();
     result
 }
 
-fn push_fragments(worker: &mut SupervisedWorker, ends: &WorkerEnds<ByPolicy<Params>>) -> Result<(), WorkerFailure> {
-    let learner_is_behind = || ends.fragments.backlog() > 0;
+fn push_fragments(worker: &mut SupervisedWorker, ends: &CurrentEnds) -> Result<(), WorkerFailure> {
+    let Some(weights) = ends.weights() else { return Ok(()) };
+    let learner_is_behind = || ends.backlog() > 0;
     loop {
-        let fragment = match worker.next_fragment(&ends.weights, Duration::MAX, &learner_is_behind) {
+        let fragment = match worker.next_fragment(&weights, Duration::MAX, &learner_is_behind) {
             Ok(fragment) => fragment,
             Err(NoFragment::TimedOut) => continue,
             Err(NoFragment::Closed) => return Ok(()),
             Err(NoFragment::Failed(failure)) => return Err(failure),
         };
+        let Some(fragments) = ends.fragments() else {
+            discard(fragment);
+            return Ok(());
+        };
         let mut waiting = worker.waiting(WorkerState::Blocked);
         // Blocks while the inqueue is full: this back-pressure is the only throttle of a run.
-        let pushed = debug_span!("push").in_scope(|| ends.fragments.push(fragment, &mut waiting));
+        let pushed = debug_span!("push").in_scope(|| fragments.push(fragment, &mut waiting));
         if let Err(Closed(unwanted)) = pushed {
             discard(unwanted);
             return Ok(());

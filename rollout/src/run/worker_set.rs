@@ -3,7 +3,6 @@
 mod status_board;
 mod supervisor;
 
-use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -13,7 +12,7 @@ use crossbeam_channel::{Sender, bounded};
 use pronk_buffer::{Mailbox, MailboxSender, ShutdownToken, mailbox, shutdown};
 use pronk_metrics::StateClock;
 
-use super::edges::{ResumedSeats, WorkerEdges};
+use super::edges::{CurrentEnds, ResumedSeats, WorkerEdges};
 use super::failure::WorkerFailure;
 use super::report::WorkerReport;
 use super::restarts::{RestartBudget, SpentRestarts};
@@ -119,29 +118,19 @@ impl WorkerSet {
         let (board, mut threads) = (StatusBoard::default(), Threads::new(workers.len()));
         let (go, gate) = bounded(workers.len());
         let (of_workers, time) = (edges.ends, edges.time);
-        let mut ends = BTreeMap::new();
         let mut clocks = Vec::with_capacity(workers.len() + 1);
         for (worker, own) in workers.into_iter().zip(of_workers) {
-            ends.insert(worker.seat.worker, own.clone());
             clocks.push(worker.clock.reader());
-            let member = board.lock().add(&worker);
-            threads.spawn(member, worker, own, Some(gate.clone()))?;
+            let member = board.lock().add(&worker, CurrentEnds::new(own));
+            threads.spawn(member, worker, Some(gate.clone()))?;
         }
         let (wanted, unwanted) = bounded(0);
         let (ending, ended) = shutdown();
         let clock = StateClock::new("supervisor", SupervisorState::Watching);
         clocks.push(clock.reader());
         let env_hang_timeout = config.env_hang_timeout;
-        let supervisor = Supervisor {
-            env_hang_timeout,
-            spec,
-            shared,
-            ends,
-            time: time.clone(),
-            board: board.clone(),
-            threads,
-            clock,
-        };
+        let supervisor =
+            Supervisor { env_hang_timeout, spec, shared, time: time.clone(), board: board.clone(), threads, clock };
         let supervisor = supervisor.spawn(unwanted, ending)?;
         // Only now: the ledger has no clock of a set that did not start.
         for clock in clocks {
@@ -225,7 +214,8 @@ fn make_workers(
             && !this.has_spaces_of(&first)
         {
             let (first, this) = (Box::new(first), Box::new(this));
-            return Err(StartError::SpacesDiffer { thread: thread_name(number), first, this });
+            let (thread, first_thread) = (thread_name(number), thread_name(config.first_worker));
+            return Err(StartError::SpacesDiffer { thread, first_thread, first, this });
         }
         workers.push(worker);
     }

@@ -90,11 +90,17 @@ impl<K: Kernel> NativeVectorEnv<K> {
         check_finite(row).map_err(|cause| self.context.failure(Some(&self.spec), index as u32, place, cause))
     }
 
-    /// The failure of an environment's last step.
+    /// The failure of an environment's step.
     #[cold]
     fn failed(&self, index: usize, step: u32, cause: EnvFailureCause) -> EnvFailure {
         let place = FailurePlace::Step { episode_seed: self.episodes.seeds[index], step };
         self.context.failure(Some(&self.spec), index as u32, place, cause)
+    }
+
+    /// The failure of an environment's next step.
+    #[cold]
+    fn failed_next(&self, index: usize, cause: EnvFailureCause) -> EnvFailure {
+        self.failed(index, self.episodes.lens[index].saturating_add(1), cause)
     }
 
     #[cold]
@@ -106,7 +112,7 @@ impl<K: Kernel> NativeVectorEnv<K> {
 
     /// The actions of all environments, if each is valid.
     fn checked<'a>(&self, actions: ActionRef<'a>) -> Result<&'a [K::Action], EnvFailure> {
-        let refused = |index, error| self.failed(index, self.episodes.lens[index] + 1, EnvFailureCause::Error(error));
+        let refused = |index: usize, error| self.failed_next(index, EnvFailureCause::Error(error));
         let n = self.states.n_envs;
         let actions = K::Action::all(actions).map_err(|error| refused(0, error))?;
         if actions.len() != n {
@@ -188,13 +194,14 @@ impl<K: Kernel> VectorEnv for NativeVectorEnv<K> {
     fn step(&mut self, actions: ActionRef<'_>, out: VectorStep<'_>) -> Result<(), EnvFailure> {
         let actions = self.checked(actions)?;
         let VectorStep { t, obs, rewards, ends, final_obs } = out;
-        let failed_next = |error| self.failed(0, self.episodes.lens[0] + 1, EnvFailureCause::Error(error));
+        let failed_next = |error| self.failed_next(0, EnvFailureCause::Error(error));
         let (n_envs, obs_len) = (self.states.n_envs, obs_len::<K>());
         let obs = &mut obs.f32().map_err(failed_next)?[..n_envs * obs_len];
         let (rewards, ends) = (&mut rewards[..n_envs], &mut ends[..n_envs]);
 
         let all_finite = self.arch.dispatch(AllBlocks::<K> {
-            limit: self.spec.max_episode_steps.unwrap_or(u32::MAX),
+            // A limit is at least 1.
+            most_steps: self.spec.max_episode_steps.map_or(u32::MAX, |limit| limit - 1),
             columns: &mut self.states.columns,
             actions,
             episodes: &mut self.episodes,
@@ -294,7 +301,8 @@ fn obs_len<K: Kernel>() -> usize {
 
 /// One step of every environment, compiled for every instruction set. Returns whether all results are finite.
 struct AllBlocks<'a, K: Kernel> {
-    limit: u32,
+    /// An episode that continues after more steps is truncated; none is counted beyond `u32::MAX`.
+    most_steps: u32,
     columns: &'a mut [Column],
     actions: &'a [K::Action],
     episodes: &'a mut Episodes,
@@ -317,7 +325,7 @@ impl<K: Kernel> NullaryFnOnce for AllBlocks<'_, K> {
             let (rewards, ends) = (&mut self.rewards[envs.clone()], &mut self.ends[envs.clone()]);
             step_block::<K>(columns, &self.actions[envs.clone()], obs, rewards, ends);
             let (lens, sums) = (&mut self.episodes.lens[envs.clone()], &mut self.episodes.sums[envs]);
-            all_finite &= count(obs, rewards, ends, lens, sums, self.limit);
+            all_finite &= count(obs, rewards, ends, lens, sums, self.most_steps);
         }
         all_finite
     }
@@ -350,13 +358,14 @@ fn step_block<K: Kernel>(
     }
 }
 
-/// Counts a step of each environment and truncates at the limit. Returns whether all results are finite.
+/// Counts a step of each environment and truncates episodes of more than so many. Returns whether all results
+/// are finite.
 #[inline(always)]
-fn count(obs: &[f32], rewards: &[f32], ends: &mut [End], lens: &mut [u32], sums: &mut [f64], limit: u32) -> bool {
+fn count(obs: &[f32], rewards: &[f32], ends: &mut [End], lens: &mut [u32], sums: &mut [f64], most_steps: u32) -> bool {
     for (((end, len), sum), reward) in ends.iter_mut().zip(lens).zip(sums).zip(rewards) {
-        *len += 1;
+        *len = len.saturating_add(1);
         *sum += f64::from(*reward);
-        let at_limit = (*len >= limit) & (*end == End::No);
+        let at_limit = (*len > most_steps) & (*end == End::No);
         *end = if at_limit { End::Truncated } else { *end };
     }
     let finite = |numbers: &[f32]| numbers.iter().fold(true, |all, number| all & number.is_finite());

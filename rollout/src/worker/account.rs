@@ -11,7 +11,7 @@ use crate::env::{CallGuard, EnvFailure, EpisodeStat, FailurePlace, ReturnStat, s
 pub(super) const RESUME: &str = "resume";
 
 /// The reason under which steps of frozen policies are dropped.
-const NOT_TRAINED: &str = "not_trained";
+pub(crate) const NOT_TRAINED: &str = "not_trained";
 
 /// What a worker reports besides fragments.
 #[derive(Debug, Default)]
@@ -118,12 +118,13 @@ impl Account {
     pub(super) fn add(&mut self, steps: Steps) {
         self.made += steps;
         // The supervisor books these as lost if it replaces this worker because of a hang.
-        self.links.monitor.set_unbooked(self.made);
+        self.links.monitor.set_unbooked(self.made, self.untrained);
     }
 
     /// Adds agent-steps of a frozen policy.
     pub(super) fn add_untrained(&mut self, steps: u64) {
         self.untrained += steps;
+        self.links.monitor.set_unbooked(self.made, self.untrained);
     }
 
     pub(super) fn add_failure(&mut self, failure: EnvFailure) {
@@ -191,7 +192,7 @@ impl Account {
             ledger.sampled(steps)
         });
         // Other columns may have steps left that are in no fragment.
-        monitor.set_unbooked(self.made);
+        monitor.set_unbooked(self.made, 0);
         ticket
     }
 }

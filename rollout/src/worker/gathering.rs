@@ -199,7 +199,7 @@ impl MakeFragments for Gathering {
         }
         self.moments = (Arc::clone(&weights.moments), weights.version);
         loop {
-            if account.links.token.is_shut_down() {
+            if account.is_ending() {
                 return Err(SampleError::Closed);
             }
             if !self.ready.is_empty() {

@@ -13,7 +13,8 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestartPolicy {
-    /// Consecutive failures without a complete fragment that a worker survives. One more ends it.
+    /// Consecutive failures, hangs among them, without a complete fragment that a worker survives. One more
+    /// ends it.
     pub num_consecutive_worker_failures_tolerance: u32,
     /// Restarts of all workers together within `restart_window`. One more fails the run.
     pub max_num_worker_restarts: u32,

@@ -18,12 +18,12 @@ fn a_call_is_known_while_it_lasts() {
 #[test]
 fn whoever_takes_over_gets_the_steps_that_were_not_booked_and_the_last_observation() {
     let monitor = CallMonitor::keeping_observations();
-    monitor.set_unbooked(Steps { env: 8, agent: 8 });
+    monitor.set_unbooked(Steps { env: 8, agent: 8 }, 3);
     monitor.keep_observations(ObsView::F32(&[1.0, 2.0, 3.0, 4.0]), 2);
     monitor.at(1, STEP_7);
     let inside = monitor.enter(0);
     let taken = monitor.take_over(&monitor.call().unwrap()).expect("nobody was faster");
-    assert_eq!((taken.steps.env, taken.last_obs), (8, Some(ObsColumn::F32(vec![3.0, 4.0]))));
+    assert_eq!((taken.steps.env, taken.untrained, taken.last_obs), (8, 3, Some(ObsColumn::F32(vec![3.0, 4.0]))));
     drop(inside);
     assert!(monitor.is_taken_over());
     assert_eq!(monitor.book(|| panic!("the steps are booked by whoever took over")), None::<()>);

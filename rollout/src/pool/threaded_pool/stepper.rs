@@ -48,28 +48,25 @@ impl Stepper {
     ) {
         while let Ok(order) = orders.recv() {
             self.clock.enter(EnvThreadState::Stepping);
-            let mut step = match order {
-                GroupOrder::Step(step) => step,
-                // Refused only by a worker that no longer waits.
-                GroupOrder::Save { obs, reply } => {
-                    drop(reply.send(caught(|| self.save(&obs))));
-                    continue;
+            match order {
+                GroupOrder::Step(mut step) => {
+                    let outcome = catch(|| self.carry_out(&mut step)).unwrap_or_else(|text| Err(self.panicked(text)));
+                    if outcome.is_err() {
+                        self.drop_envs(&mut step.episodes);
+                    }
+                    if self.monitor.is_taken_over() || !reply(step, outcome) {
+                        return;
+                    }
                 }
+                // Refused only by a worker that no longer waits.
+                GroupOrder::Save { obs, reply } => drop(reply.send(caught(|| self.save(&obs)))),
                 GroupOrder::Load { saved, reply } => {
                     drop(reply.send(caught(|| self.load(saved)).unwrap_or_else(|why| {
                         // Those of the present incarnation would repeat its episodes: the reset makes others.
                         self.drop_envs(&mut Vec::new());
                         Restarted::all(self.context.first_env, self.size, &why)
                     })));
-                    continue;
                 }
-            };
-            let outcome = catch(|| self.carry_out(&mut step)).unwrap_or_else(|text| Err(self.panicked(text)));
-            if outcome.is_err() {
-                self.drop_envs(&mut step.episodes);
-            }
-            if self.monitor.is_taken_over() || !reply(step, outcome) {
-                return;
             }
             self.clock.enter(EnvThreadState::Waiting);
         }

@@ -17,7 +17,7 @@ fn report(n: u32) -> WorkerReport {
 
 #[test]
 fn folding_keeps_sums_exact_and_the_newest_entries_of_bounded_lists() {
-    let n = 3 * MAX_EPISODES as u32;
+    let n = 3 * WorkerReport::MAX_EPISODES as u32;
     let mut folded = WorkerReport::default();
     (1..=n).for_each(|i| folded.fold(report(i)));
 
@@ -29,9 +29,9 @@ fn folding_keeps_sums_exact_and_the_newest_entries_of_bounded_lists() {
     assert_eq!(folded.episode_return_mean(), Some(f64::from(n + 1) / 2.0));
     // The lowest return is that of an episode long forgotten.
     assert_eq!((folded.return_min, folded.return_max), (Some(1.0), Some(f64::from(n))));
-    assert_eq!(folded.episodes.len(), MAX_EPISODES);
+    assert_eq!(folded.episodes.len(), WorkerReport::MAX_EPISODES);
     assert_eq!(folded.episodes.last(), Some(&episode(n)));
-    assert_eq!(folded.episodes.first(), Some(&episode(n - MAX_EPISODES as u32 + 1)));
+    assert_eq!(folded.episodes.first(), Some(&episode(n - WorkerReport::MAX_EPISODES as u32 + 1)));
     let odd: f64 = (1..=n).step_by(2).map(f64::from).sum();
     let (all_odd, last_odd) = (u64::from(n / 2), f64::from(n - 1));
     let expected = ReturnStat { n: all_odd, sum: odd, min: 1.0, max: last_odd };
@@ -44,10 +44,10 @@ fn folding_keeps_sums_exact_and_the_newest_entries_of_bounded_lists() {
 
 #[test]
 fn one_addition_of_many_episodes_counts_them_all() {
-    let n = 2 * MAX_EPISODES as u32;
+    let n = 2 * WorkerReport::MAX_EPISODES as u32;
     let mut report = WorkerReport::default();
     report.add_episodes((1..=n).rev().map(episode).collect());
-    assert_eq!((report.n_episodes, report.episodes.len()), (n.into(), MAX_EPISODES));
+    assert_eq!((report.n_episodes, report.episodes.len()), (n.into(), WorkerReport::MAX_EPISODES));
     assert_eq!((report.return_min, report.return_max), (Some(1.0), Some(f64::from(n))));
 }
 

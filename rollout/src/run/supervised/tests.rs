@@ -2,9 +2,12 @@
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::Instant;
 
-use pronk_buffer::{Mailbox, Notifier, ShutdownGuard, WeightPublisher, mailbox, weight_cell};
+use pronk_buffer::{
+    Mailbox, Notifier, ShutdownGuard, TurnConfig, WeightPublisher, mailbox, shutdown, turns, weight_cell,
+};
 use pronk_metrics::ByPolicy;
 use pronk_policy::{CpuNetwork, Helpers, Input, Network, NetworkSpec, ObsRef, Outputs, Params, Space};
 
@@ -274,6 +277,30 @@ fn a_vector_that_keeps_no_final_observation_ends_the_worker() {
     let failure = run.failure();
     assert!(failure.to_string().contains("the vector environment of rollout-1 broke its rules"), "{failure}");
     assert_eq!(run.steps.snapshot().lost["broken_batch"].env, 8);
+}
+
+#[test]
+fn a_worker_that_was_replaced_between_two_fragments_waits_for_no_turn() {
+    let mut run = run(|_: &EnvContext| Counter::of_three(), NO_PAUSE);
+    let (guard, token) = shutdown();
+    let (_publisher, cell) = weight_cell(of_default(params(0.0)));
+    let one = NonZeroUsize::MIN;
+    let config = TurnConfig { workers: one, fragments_of_a_batch: one, lag: 0, env_steps_of_a_fragment: 1 };
+    let (_turns, ends, _fragments) = turns(config, &cell, &token);
+    let monitor = run.worker.seat.monitor.clone();
+    let saving = monitor.enter(0);
+    monitor.take_over(&monitor.call().unwrap()).unwrap();
+    drop(saving);
+    let (done, is_done) = mpsc::channel::<()>();
+    let ending = std::thread::spawn(move || {
+        let is_late = is_done.recv_timeout(LONG) == Err(mpsc::RecvTimeoutError::Timeout);
+        drop(guard);
+        is_late
+    });
+    let next = run.worker.next_fragment(&ends[0].weights, LONG, &|| false);
+    assert!(matches!(next, Err(NoFragment::Closed)));
+    drop(done);
+    assert!(!ending.join().unwrap(), "it waited for a turn of its replacement");
 }
 
 #[test]

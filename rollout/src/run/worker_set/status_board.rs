@@ -5,7 +5,9 @@ use std::time::Duration;
 use pronk_metrics::ClockReader;
 
 use crate::env::{CallMonitor, EnvCall};
+use crate::run::edges::CurrentEnds;
 use crate::run::failure::WorkerFailure;
+use crate::run::restarts::FailureRow;
 use crate::run::supervised::SupervisedWorker;
 
 /// The threads of a set that have not ended, written by the supervisor and read by the owner of the set.
@@ -29,6 +31,8 @@ pub(super) struct Member {
     pub(super) monitor: CallMonitor,
     /// How many fragments its seat has completed.
     pub(super) slots: Arc<AtomicU64>,
+    pub(super) ends: CurrentEnds,
+    pub(super) failures: FailureRow,
     clock: ClockReader,
     is_abandoned: bool,
 }
@@ -59,13 +63,15 @@ impl StatusBoard {
 
 impl Members {
     /// Adds a worker whose thread is about to be started.
-    pub(super) fn add(&mut self, worker: &SupervisedWorker) -> Member {
+    pub(super) fn add(&mut self, worker: &SupervisedWorker, ends: CurrentEnds) -> Member {
         let member = Member {
             id: self.members.last().map_or(0, |last| last.id + 1),
             worker: worker.seat.worker,
             thread: worker.thread.clone(),
             monitor: worker.seat.monitor.clone(),
             slots: Arc::clone(&worker.seat.slots),
+            ends,
+            failures: worker.restarts.failures.clone(),
             clock: worker.clock.reader(),
             is_abandoned: false,
         };

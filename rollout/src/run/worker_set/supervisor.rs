@@ -4,18 +4,18 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
-use pronk_buffer::{ShutdownGuard, WorkerEnds};
-use pronk_metrics::{ByPolicy, StateClock, TimeLedger, thread_states};
-use pronk_policy::Params;
+use pronk_buffer::ShutdownGuard;
+use pronk_metrics::{StateClock, Steps, TimeLedger, thread_states};
 
 use super::status_board::{Member, StatusBoard};
 use crate::env::{CallMonitor, EnvCall, EnvFailure, EnvFailureCause, HangDetector, poll_interval};
+use crate::run::edges::CurrentEnds;
 use crate::run::failure::{WorkerFailure, WorkerFailureCause};
 use crate::run::report::WorkerReport;
 use crate::run::start_error::StartError;
 use crate::run::supervised::{Shared, SupervisedWorker, thread_name};
 use crate::run::worker_loop::run_worker;
-use crate::worker::{AnyEnvSpec, WorkerSeat, WorkerState};
+use crate::worker::{AnyEnvSpec, NOT_TRAINED, WorkerSeat, WorkerState};
 
 /// The longest time between two checks for hangs.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -39,9 +39,6 @@ pub(super) struct Supervisor {
     /// What the environments of all workers are.
     pub(super) spec: Option<AnyEnvSpec>,
     pub(super) shared: Shared,
-    /// Of each worker, for replacements. They are dropped when the worker leaves, so that its lane closes,
-    /// and the inqueue with the last one.
-    pub(super) ends: BTreeMap<u32, WorkerEnds<ByPolicy<Params>>>,
     /// Where each thread's time is booked.
     pub(super) time: TimeLedger,
     pub(super) board: StatusBoard,
@@ -63,25 +60,17 @@ impl Supervisor {
     fn run(mut self, unwanted: &Receiver<()>) {
         let mut hang_detectors = BTreeMap::new();
         let interval = self.env_hang_timeout.map(|timeout| poll_interval(timeout).min(MAX_CHECK_INTERVAL));
-        let events = self.threads.events.clone();
+        let ended = self.threads.ended.clone();
         while self.board.lock().running().count() > 0 {
             let check = interval.map_or_else(never, after);
             select! {
-                recv(events) -> event => match event {
-                    Ok(ThreadEvent::Left { id }) => self.left(id),
-                    Ok(ThreadEvent::Ended { id, result }) => self.ended(id, result),
+                recv(ended) -> end => match end {
+                    Ok(ThreadEnd { id, result }) => self.ended(id, result),
                     Err(_) => return,
                 },
                 recv(unwanted) -> _ => return,
                 recv(check) -> _ => self.check_for_hangs(&mut hang_detectors),
             }
-        }
-    }
-
-    /// Drops the ends of a worker that has dropped its own.
-    fn left(&mut self, id: usize) {
-        if let Some(worker) = self.threads.pushing.remove(&id) {
-            self.ends.remove(&worker);
         }
     }
 
@@ -116,11 +105,17 @@ impl Supervisor {
 
     /// Abandons a thread, and starts another in its place if the budget allows it.
     fn replace(&mut self, member: &Member, call: &EnvCall, silent_for: Duration) {
-        let Some(ends) = self.ends.get(&member.worker).cloned() else { return };
+        // One that has dropped its ends only has its environments left to drop.
+        if member.ends.are_taken() {
+            return;
+        }
         // `None` when the call has come back in this very moment.
         let Some(taken) = member.monitor.take_over(call) else { return };
         if taken.steps.env > 0 || taken.steps.agent > 0 {
             self.shared.steps.sampled(taken.steps).lost(ENV_HANG);
+        }
+        if taken.untrained > 0 {
+            self.shared.steps.sampled(Steps { env: 0, agent: taken.untrained }).dropped(NOT_TRAINED);
         }
         let failure = EnvFailure {
             env: self.spec.as_ref().map(|spec| spec.name().to_owned()).unwrap_or_default(),
@@ -134,15 +129,15 @@ impl Supervisor {
         let abandoned = vec![format!("{}: {failure}", member.thread)].into();
         let mut report = WorkerReport { abandoned, ..WorkerReport::default() };
         report.add_failure(failure.to_string());
-        let paid = self.shared.budget.spend(Arc::new(failure));
+        let (budget, failure) = (&self.shared.budget, Arc::new(failure));
+        let paid = budget.count(&member.failures, Arc::clone(&failure)).and_then(|()| budget.spend(failure));
+        // If there is no replacement, they are dropped: the lane closes, and the inqueue with the last one.
+        let ends = member.ends.take();
         match paid.and_then(|()| self.start_replacement(member, call.incarnation + 1, ends)) {
-            Ok(()) => {
-                self.threads.pushing.remove(&member.id);
-                report.restarts = 1;
-            }
+            Ok(()) => report.restarts = 1,
             Err(cause) => {
-                self.left(member.id);
-                let failure = WorkerFailure { thread: member.thread.clone(), consecutive_failures: 1, cause };
+                let consecutive_failures = member.failures.len();
+                let failure = WorkerFailure { thread: member.thread.clone(), consecutive_failures, cause };
                 let mut board = self.board.lock();
                 board.failure.get_or_insert_with(|| failure.clone());
                 board.abandon(member.id);
@@ -157,23 +152,24 @@ impl Supervisor {
         &mut self,
         member: &Member,
         incarnation: u32,
-        ends: WorkerEnds<ByPolicy<Params>>,
+        ends: CurrentEnds,
     ) -> Result<(), WorkerFailureCause> {
         let (worker, slots) = (member.worker, Arc::clone(&member.slots));
         let monitor = CallMonitor::keeping_observations();
         let seat = WorkerSeat { worker, incarnation, monitor, slots, resume: None };
         let thread = self.threads.name_replacement(member.worker);
-        let worker =
+        let mut worker =
             SupervisedWorker::unmade(self.shared.clone(), seat, thread, self.spec.clone(), WorkerState::Restarting);
+        worker.restarts.failures = member.failures.clone();
         self.time.add(worker.clock.reader());
         let replacement = {
             // One change, so that no reader finds the set without this worker.
             let mut board = self.board.lock();
             board.abandon(member.id);
-            board.add(&worker)
+            board.add(&worker, ends)
         };
         let id = replacement.id;
-        self.threads.spawn(replacement, worker, ends, None).map_err(|error| {
+        self.threads.spawn(replacement, worker, None).map_err(|error| {
             self.board.lock().remove(id);
             WorkerFailureCause::NoThread(Arc::new(error))
         })
@@ -183,27 +179,23 @@ impl Supervisor {
 /// The threads of a set, and the channel on which they announce their ends.
 pub(super) struct Threads {
     handles: BTreeMap<usize, JoinHandle<()>>,
-    /// Threads that still hold their worker's ends, and the number of the worker.
-    pushing: BTreeMap<usize, u32>,
     /// How often each worker was replaced.
     replaced: BTreeMap<u32, u32>,
-    sender: Sender<ThreadEvent>,
-    events: Receiver<ThreadEvent>,
+    sender: Sender<ThreadEnd>,
+    ended: Receiver<ThreadEnd>,
 }
 
-/// What a worker's thread announces.
-enum ThreadEvent {
-    /// It dropped its ends of the edges.
-    Left { id: usize },
-    /// It ends now.
-    Ended { id: usize, result: Result<(), WorkerFailure> },
+/// A worker's thread ends now.
+struct ThreadEnd {
+    id: usize,
+    result: Result<(), WorkerFailure>,
 }
 
 impl Threads {
-    /// Room for the events of `n` threads; more wait for the supervisor.
+    /// Room for the ends of `n` threads; more wait for the supervisor.
     pub(super) fn new(n: usize) -> Self {
-        let (sender, events) = bounded(2 * n);
-        Self { handles: BTreeMap::new(), pushing: BTreeMap::new(), replaced: BTreeMap::new(), sender, events }
+        let (sender, ended) = bounded(n);
+        Self { handles: BTreeMap::new(), replaced: BTreeMap::new(), sender, ended }
     }
 
     /// Starts the thread of a worker, which waits for a message from `gate`, if there is one, and ends if
@@ -212,23 +204,18 @@ impl Threads {
         &mut self,
         member: Member,
         worker: SupervisedWorker,
-        ends: WorkerEnds<ByPolicy<Params>>,
         gate: Option<Receiver<()>>,
     ) -> Result<(), StartError> {
-        let (id, number, sender) = (member.id, member.worker, self.sender.clone());
+        let (id, ends, sender) = (member.id, member.ends, self.sender.clone());
         let body = move || {
-            // Refused only when the supervisor is gone: then the events are not wanted.
-            let send = |event| drop(sender.send(event));
-            let result = match gate.is_none_or(|gate| gate.recv().is_ok()) {
-                true => run_worker(worker, ends, || send(ThreadEvent::Left { id })),
-                false => Ok(()),
-            };
-            send(ThreadEvent::Ended { id, result });
+            let begins = gate.is_none_or(|gate| gate.recv().is_ok());
+            let result = if begins { run_worker(worker, &ends) } else { Ok(()) };
+            // Refused only when the supervisor is gone: then it is not wanted.
+            let _ = sender.send(ThreadEnd { id, result });
         };
         let spawned = thread::Builder::new().name(member.thread.clone()).spawn(body);
         let handle = spawned.map_err(|cause| StartError::Spawn { thread: member.thread, cause })?;
         self.handles.insert(id, handle);
-        self.pushing.insert(id, number);
         Ok(())
     }
 

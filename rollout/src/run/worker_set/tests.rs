@@ -231,15 +231,17 @@ fn a_worker_whose_making_panics_is_named() {
 #[test]
 fn workers_with_other_spaces_do_not_start() {
     let factory = |context: &EnvContext| {
-        let highest = if context.worker == 2 { 7.0 } else { 5.0 };
+        let highest = if context.worker == 5 { 7.0 } else { 5.0 };
         let observation = Space::boxed(vec![0.0; 3], vec![highest; 3], vec![3]).unwrap();
         Hooked::with_spec(|spec| spec.observation = observation)
     };
-    let (set, _run) = start_with(2, set_config(NO_PAUSE), |links| make_workers(factory, 0, links));
+    // As on a host whose first worker is the fourth of the run.
+    let config = WorkerSetConfig { first_worker: 4, ..set_config(NO_PAUSE) };
+    let (set, _run) = start_with(2, config, |links| make_workers(factory, 0, links));
     let Err(error) = set else { panic!("the set started") };
     let text = error.to_string();
     assert!(
-        text.contains("rollout-1 has Counter (observations Box(0..=5") && text.contains("rollout-2 has Counter"),
+        text.contains("rollout-4 has Counter (observations Box(0..=5") && text.contains("rollout-5 has Counter"),
         "{text}"
     );
 }
@@ -542,7 +544,8 @@ fn a_worker_is_swapped_for_its_replacement_atomically() {
     let incarnations = 20;
     let (factory, mut hangs) = hanging(incarnations);
     let timeout = Some(Duration::from_millis(20));
-    let (set, run) = start(1, WorkerSetConfig { env_hang_timeout: timeout, ..set_config(NO_PAUSE) }, factory);
+    let tolerant = RestartPolicy { num_consecutive_worker_failures_tolerance: incarnations, ..NO_PAUSE };
+    let (set, run) = start(1, WorkerSetConfig { env_hang_timeout: timeout, ..set_config(tolerant) }, factory);
     until("a fragment of the incarnation after them", || {
         assert_eq!(set.n_running(), 1, "in incarnation {} of {incarnations} that hang", hangs.n.load(Ordering::SeqCst));
         !run.fragments.is_empty()
@@ -569,11 +572,15 @@ fn abandoned_threads_are_named_by_the_join_which_does_not_wait_for_them() {
 #[test]
 fn an_environment_that_hangs_while_it_is_rebuilt_is_detected_too() {
     let (release, hang) = bounded::<()>(0);
+    let made = Arc::new(AtomicU32::new(0));
+    let replacements = Arc::clone(&made);
     let factory = move |context: &EnvContext| {
         if context.incarnation == 1 {
             let _ = hang.recv();
+            return Err(EnvError::new("planted, too late"));
         }
-        Counter::of_three().with_fault(if context.incarnation == 0 { Fault::StepErr(2) } else { Fault::Nothing })
+        replacements.fetch_add(u32::from(context.incarnation > 1), Ordering::SeqCst);
+        Ok(Counter::of_three().with_fault(if context.incarnation == 0 { Fault::StepErr(2) } else { Fault::Nothing }))
     };
     let (set, run) = start(1, WorkerSetConfig { env_hang_timeout: Some(HANG), ..set_config(NO_PAUSE) }, factory);
     let fragment = run.train();
@@ -587,7 +594,42 @@ fn an_environment_that_hangs_while_it_is_rebuilt_is_detected_too() {
     assert!(abandoned[0].contains("incarnation 1) failed while it was made: it has not returned"), "{abandoned:?}");
     drop(release);
     until("the end of the thread that hung", || set.workers().len() == 1);
+    assert_eq!(made.load(Ordering::SeqCst), 2, "it makes no environments any more");
     run.end(set);
+}
+
+#[test]
+fn the_inqueue_closes_with_a_worker_that_gives_up_after_a_hang() {
+    let (release, hang) = bounded::<()>(0);
+    let factory = move |context: &EnvContext| {
+        if context.incarnation > 0 {
+            return Err(EnvError::new("planted"));
+        }
+        let hang = hang.clone();
+        Ok(Hooked::before(move |moment| {
+            if moment == Moment::Step {
+                let _ = hang.recv();
+            }
+        }))
+    };
+    let (set, run) = start(1, WorkerSetConfig { env_hang_timeout: Some(HANG), ..set_config(NO_PAUSE) }, factory);
+    assert!(matches!(run.fragments.pop(LONG), Err(PopError::Closed)), "the thread that hangs holds no end of it");
+    let outcome = set.join(LONG);
+    assert_eq!(outcome.not_joined, ["rollout-1"], "it hangs still");
+    assert_eq!(outcome.failure.unwrap().consecutive_failures, 4, "one of them the hang");
+    drop(release);
+}
+
+#[test]
+fn a_worker_that_always_hangs_gives_up() {
+    let (factory, hangs) = hanging(u32::MAX);
+    let (set, run) = start(1, WorkerSetConfig { env_hang_timeout: Some(HANG), ..set_config(NO_PAUSE) }, factory);
+    assert!(matches!(run.fragments.pop(LONG), Err(PopError::Closed)));
+    assert_eq!(hangs.n.load(Ordering::SeqCst), 4, "three in a row are tolerated");
+    let failure = set.join(LONG).failure.unwrap();
+    drop(hangs);
+    assert_eq!(failure.consecutive_failures, 4);
+    assert!(failure.to_string().contains("has not returned for"), "{failure}");
 }
 
 #[test]

@@ -57,6 +57,26 @@ fn every_set_of_instructions_gives_the_same_bits() {
     check::<Pendulum>();
 }
 
+#[test]
+fn an_episode_without_a_limit_goes_on_after_more_steps_than_can_be_counted() {
+    let mut envs = NativeVectorEnv::<Pendulum>::with_time_limit(&CONTEXT, 1, None).unwrap();
+    let (mut obs, mut rewards, mut ends) = (vec![0.0; obs_len::<Pendulum>()], [0.0], [End::No]);
+    let mut final_obs = FinalObs::new(ObsKind::F32, obs_len::<Pendulum>());
+    envs.reset_all(ObsMut::F32(&mut obs)).unwrap();
+    envs.episodes.lens[0] = u32::MAX - 1;
+    for t in 0..2 {
+        let out = VectorStep {
+            t,
+            obs: ObsMut::F32(&mut obs),
+            rewards: &mut rewards,
+            ends: &mut ends,
+            final_obs: &mut final_obs,
+        };
+        envs.step(ActionRef::Continuous(&[0.0]), out).unwrap();
+        assert_eq!((ends[0], envs.episodes.lens[0]), (End::No, u32::MAX));
+    }
+}
+
 /// CartPole that says something else about itself.
 struct Other<const WHAT: usize>;
 

@@ -6,7 +6,7 @@ use pronk_buffer::ObsColumn;
 use pronk_metrics::NormalizerMoments;
 
 use super::{Gathering, GroupState, steps_of};
-use crate::env::Restarted;
+use crate::env::{FailurePlace, Restarted};
 use crate::pool::{Answer, GroupPosition, Order};
 use crate::worker::account::{Account, RESUME};
 use crate::worker::error::BuildError;
@@ -28,6 +28,7 @@ impl Gathering {
         if self.early.values().any(|answer| answer.outcome.is_err()) {
             return Err("a group of its environments has failed".to_owned());
         }
+        account.links.monitor.at(0, FailurePlace::Unknown);
         let _inside = account.enter();
         let groups = (0..self.states.len()).map(|group| self.save_group(group)).collect::<Result<_, _>>()?;
         let columns = self.actor.columns().map(|columns| columns.save()).unwrap_or_default();
