@@ -1,5 +1,6 @@
 //! [`Group`]: the environments of one process, driven by orders of one byte and read through shared memory.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -339,6 +340,9 @@ impl Group {
 
 /// The processes of one worker. When dropped, they end in parallel, and the run's reaper waits for them.
 pub(crate) struct Groups {
+    /// Those that are making their environments.
+    pub(crate) starting: VecDeque<Starting>,
+    /// Those that have made them.
     pub(crate) list: Vec<Group>,
     monitor: CallMonitor,
     /// Name of the thread that waits for their end.
@@ -350,20 +354,22 @@ impl Groups {
     /// No processes yet, for this worker.
     pub(crate) fn new(envs: &ProcessEnvs, worker: u32, monitor: &CallMonitor) -> Self {
         let thread = format!("rollout-{worker}-closing");
-        Self { list: Vec::new(), monitor: monitor.clone(), thread, close_timeout: envs.close_timeout }
+        let (starting, list) = (VecDeque::new(), Vec::new());
+        Self { starting, list, monitor: monitor.clone(), thread, close_timeout: envs.close_timeout }
     }
 }
 
 impl Drop for Groups {
     fn drop(&mut self) {
-        let mut groups = std::mem::take(&mut self.list);
-        if groups.is_empty() {
+        let starting = self.starting.drain(..).map(|group| group.child);
+        let mut children: Vec<Child> = starting.chain(self.list.drain(..).map(|group| group.child)).collect();
+        if children.is_empty() {
             return;
         }
-        groups.iter_mut().for_each(|group| group.child.hang_up());
+        children.iter_mut().for_each(Child::hang_up);
         // Plus time to kill those that do not close.
         let limit = self.close_timeout.saturating_add(2 * GRACE);
-        self.monitor.reap(&self.thread, limit, move || drop(groups));
+        self.monitor.reap(&self.thread, limit, move || drop(children));
     }
 }
 

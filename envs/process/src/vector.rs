@@ -47,15 +47,14 @@ impl ProcessVectorEnv {
             context.failure(None, first as u32, FailurePlace::Make, EnvFailureCause::Error(error))
         };
         settings.check().map_err(|error| failed(0, EnvError::new(error)))?;
-        let mut starting = Vec::new();
+        let mut groups = Groups::new(settings, context.worker, monitor);
         for first in (0..n_envs).step_by(settings.envs_per_process) {
             monitor.at(first as u32, FailurePlace::Make);
             let size = settings.envs_per_process.min(n_envs - first);
             let group = Starting::begin(settings, first, size, Purpose { autoreset: true, render }, monitor);
-            starting.push(group.map_err(|error| failed(first, EnvError::new(error)))?);
+            groups.starting.push_back(group.map_err(|error| failed(first, EnvError::new(error)))?);
         }
-        let mut groups = Groups::new(settings, context.worker, monitor);
-        for group in starting {
+        while let Some(group) = groups.starting.pop_front() {
             let first = group.first_env();
             monitor.at(first as u32, FailurePlace::Make);
             let group = group.finish().map_err(|error| failed(first, EnvError::new(error)))?;
@@ -268,7 +267,8 @@ impl ProcessVectorEnv {
                 let mut last_obs = self.final_obs.clone();
                 let seen = group.observe(0, env, last_obs.view_mut().into());
                 let last_obs = (order == Order::Step && seen.is_ok()).then_some(last_obs);
-                EnvFailureCause::Hang { silent_for: waited, last_obs }
+                let hang = EnvFailureCause::Hang { silent_for: waited, last_obs };
+                EnvFailureCause::Explained { cause: Box::new(hang), why: EnvError::new(error) }
             }
             error => EnvFailureCause::Error(EnvError::new(error)),
         };
@@ -278,7 +278,7 @@ impl ProcessVectorEnv {
             (Order::Render, Order::Step) => {
                 // The last frame of an episode, drawn within the step that ends it.
                 let SavedEpisodes { seed: episode_seed, len, .. } = episodes.save();
-                (FailurePlace::Render { episode_seed, step: len + 1 }, 1)
+                (FailurePlace::Render { episode_seed, step: len.saturating_add(1) }, 1)
             }
             (Order::Render, _) => (episodes.render_place(), 0),
         };

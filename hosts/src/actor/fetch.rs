@@ -37,7 +37,7 @@ impl Fetch {
     /// Keeps a cell up to date until the session ends.
     pub(super) fn run(mut self, mut publisher: WeightPublisher<ByPolicy<Params>>, mut clock: StateClock<FetchState>) {
         let mut pauses = Pauses::new();
-        let mut failing_since: Option<Instant> = None;
+        let mut silent_since: Option<Instant> = None;
         loop {
             clock.enter(FetchState::Waiting);
             while self.contact.newest() <= publisher.version() {
@@ -51,12 +51,12 @@ impl Fetch {
                 }
             }
             clock.enter(FetchState::Fetching);
-            let error = match self.newest(Some(publisher.version())) {
+            let error = match self.newest(Some(publisher.version()), &mut silent_since) {
                 Ok((version, bytes)) => match Received::read(&bytes, &self.layouts) {
                     Ok(received) => {
                         let moments = Arc::new(received.moments());
                         publisher.publish_copy(version, moments, |old| received.params(&self.layouts, old));
-                        (pauses, failing_since) = (Pauses::new(), None);
+                        pauses = Pauses::new();
                         continue;
                     }
                     Err(error) => PullError::Damaged(error.to_string()),
@@ -65,11 +65,7 @@ impl Fetch {
                 Err(error) => error,
             };
             tracing::debug!("weights are fetched again: {error}");
-            let silent = match error {
-                PullError::Ask(_) => failing_since.get_or_insert_with(Instant::now).elapsed(),
-                _ => Duration::ZERO,
-            };
-            if silent > 2 * self.lease {
+            if silent_since.is_some_and(|since| since.elapsed() > 2 * self.lease) {
                 // Beats may get through all the same; a new link may carry weights again.
                 return self.contact.leave(Left::Silent);
             }
@@ -84,7 +80,7 @@ impl Fetch {
     pub(super) fn first(mut self) -> Result<Versioned<ByPolicy<Params>>, PullError> {
         let mut pauses = Pauses::new();
         loop {
-            let error = match self.newest(None) {
+            let error = match self.newest(None, &mut None) {
                 Ok((version, bytes)) => {
                     let received = Received::read(&bytes, &self.layouts);
                     let received = received.map_err(|error| PullError::Damaged(error.to_string()))?;
@@ -100,14 +96,19 @@ impl Fetch {
         }
     }
 
-    /// The newest version, if it is newer than `known`.
-    fn newest(&mut self, known: Option<u64>) -> Result<(u64, Bytes), PullError> {
+    /// The newest version, if it is newer than `known`. Notes since when questions have had no answer.
+    fn newest(&mut self, known: Option<u64>, silent_since: &mut Option<Instant>) -> Result<(u64, Bytes), PullError> {
         let expected: usize = self.layouts.values().map(|layout| size_of::<f32>() * layout.len()).sum();
         // Moments and names come on top, and are far smaller.
         let most = expected as u64 + (64 << 20);
         let (session, run, at_least) = (self.session, self.run, self.contact.newest());
         let request = WeightsRequest { session, run, version: None, at_least, piece: 0 };
-        let newest = pull::newest(&request, most, |request| self.sources.ask(request))?;
+        let newest = pull::newest(&request, most, |request| {
+            let answer = self.sources.ask(request);
+            let since = silent_since.unwrap_or_else(Instant::now);
+            *silent_since = answer.is_err().then_some(since);
+            answer
+        })?;
         match known.is_some_and(|known| newest.version <= known) {
             true => Err(PullError::Busy),
             false => Ok((newest.version, newest.bytes)),
@@ -117,25 +118,44 @@ impl Fetch {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use pronk_buffer::{shutdown, weight_cell};
     use pronk_metrics::StepLedger;
 
     use super::*;
+    use crate::link::Link;
     use crate::link::closures::Answering;
-    use crate::wire::News;
+    use crate::wire::{News, Over, WeightsReply, seal};
 
-    #[test]
-    fn two_leases_without_weights_end_the_stay_although_the_learner_is_heard() {
-        let contact = Arc::new(Contact::new(Arc::new(Answering(|_| None))));
+    /// Why a stay ends in which newer weights are asked for on this link.
+    fn left(link: impl Link + 'static, lease: Duration) -> Option<Left> {
+        let contact = Arc::new(Contact::new(Arc::new(link)));
         // As an acknowledgement says it: fragments get through.
         contact.hears(&News { version: 1, ..News::default() }, &StepLedger::new());
         let (_guard, token) = shutdown();
-        let lease = Duration::from_millis(60);
         let sources = Sources::new(Arc::clone(&contact), None, lease);
         let layouts = Layouts::new();
         let fetch = Fetch { session: 1, run: 1, contact: Arc::clone(&contact), sources, layouts, lease, token };
         let (publisher, _cell) = weight_cell(ByPolicy::new());
         fetch.run(publisher, StateClock::new("weights", FetchState::Waiting));
-        assert_eq!(contact.left(), Some(Left::Silent));
+        contact.left()
+    }
+
+    #[test]
+    fn two_leases_without_weights_end_the_stay_although_the_learner_is_heard() {
+        assert_eq!(left(Answering(|_| None), Duration::from_millis(60)), Some(Left::Silent));
+    }
+
+    #[test]
+    fn an_answer_without_weights_says_that_the_learner_is_there() {
+        let asked = AtomicU32::new(0);
+        // The second question without an answer comes more than two leases after the first.
+        let link = Answering(move |_| match asked.fetch_add(1, Ordering::Relaxed) {
+            0 | 3 => None,
+            1 | 2 => Some(seal(&WeightsReply::Gone, &[])),
+            _ => Some(seal(&WeightsReply::Over(Over::Finished), &[])),
+        });
+        assert_eq!(left(link, Duration::from_millis(150)), Some(Left::Over(Over::Finished)));
     }
 }

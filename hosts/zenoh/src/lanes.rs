@@ -7,7 +7,12 @@ use std::time::{Duration, Instant};
 use pronk_hosts::{Bytes, Op, Reply};
 use tokio::runtime::Handle;
 use zenoh::Wait as _;
+use zenoh::bytes::ZBytes;
 use zenoh::query::Query;
+
+/// Bytes of replies that wait in a lane at most; a longer one may wait alone. Each process of a host asks for
+/// one piece of weights at a time, so as many wait only if it asks without reading.
+const MOST_BYTES: usize = 64 << 20;
 
 /// One queue per host and kind of request; one thread at a time sends what stands in it. A host that reads
 /// slowly, or not at all, so holds up one thread for each kind, however many requests it has made.
@@ -20,17 +25,48 @@ pub(crate) struct Lanes {
 #[derive(Default)]
 struct State {
     /// Those that a thread works on.
-    lanes: HashMap<Lane, VecDeque<Outgoing>>,
+    lanes: HashMap<Lane, Waiting>,
     /// Replies that were given and are not sent yet.
     under_way: usize,
 }
 
 type Lane = (Arc<str>, Op);
 
+/// The answers that wait in a lane.
+struct Waiting<Q = Query> {
+    answers: VecDeque<Outgoing<Q>>,
+    /// Of all of them.
+    bytes: usize,
+}
+
 /// An answer to a query; without bytes it only says that there is none. Dropping a query sends as well.
-struct Outgoing {
-    query: Query,
+struct Outgoing<Q = Query> {
+    query: Q,
     bytes: Option<Bytes>,
+}
+
+impl<Q> Waiting<Q> {
+    fn new() -> Self {
+        Self { answers: VecDeque::new(), bytes: 0 }
+    }
+
+    /// Adds an answer. If there is no room for its bytes, it loses them and this is false: the host then
+    /// takes its call for lost, and asks again.
+    fn push(&mut self, Outgoing { query, bytes }: Outgoing<Q>) -> bool {
+        let len = bytes.as_ref().map_or(0, Bytes::len);
+        let fits = len == 0 || self.bytes == 0 || self.bytes + len <= MOST_BYTES;
+        if fits {
+            self.bytes += len;
+        }
+        self.answers.push_back(Outgoing { query, bytes: bytes.filter(|_| fits) });
+        fits
+    }
+
+    fn pop(&mut self) -> Option<Outgoing<Q>> {
+        let next = self.answers.pop_front()?;
+        self.bytes -= next.bytes.as_ref().map_or(0, Bytes::len);
+        Some(next)
+    }
 }
 
 impl Lanes {
@@ -38,8 +74,12 @@ impl Lanes {
         Self { threads, state: Mutex::default(), sent: Condvar::new() }
     }
 
-    /// What answers `query`.
-    pub(crate) fn reply(self: &Arc<Self>, from: Arc<str>, op: Op, query: Query) -> Reply {
+    /// What answers `query`, whose payload has been read.
+    pub(crate) fn reply(self: &Arc<Self>, from: Arc<str>, op: Op, mut query: Query) -> Reply {
+        if let Some(payload) = query.payload_mut() {
+            // It would wait with the reply, and a fragment is large.
+            *payload = ZBytes::new();
+        }
         let mut unsent = Unsent { query: Some(query), lane: (from, op), lanes: Arc::clone(self) };
         Reply::new(move |bytes| unsent.push(Some(bytes)))
     }
@@ -61,14 +101,16 @@ impl Lanes {
     fn push(self: &Arc<Self>, lane: Lane, outgoing: Outgoing) {
         let mut state = self.lock();
         state.under_way += 1;
-        if let Some(waiting) = state.lanes.get_mut(&lane) {
-            waiting.push_back(outgoing);
-            return;
-        }
-        state.lanes.insert(lane.clone(), VecDeque::from([outgoing]));
+        let has_thread = state.lanes.contains_key(&lane);
+        let fits = state.lanes.entry(lane.clone()).or_insert_with(Waiting::new).push(outgoing);
         drop(state);
-        let lanes = Arc::clone(self);
-        self.threads.spawn_blocking(move || lanes.work(&lane));
+        if !fits {
+            tracing::debug!(host = &*lane.0, op = lane.1.name(), "dropped a reply: those before it are not read");
+        }
+        if !has_thread {
+            let lanes = Arc::clone(self);
+            self.threads.spawn_blocking(move || lanes.work(&lane));
+        }
     }
 
     fn work(&self, lane: &Lane) {
@@ -82,7 +124,7 @@ impl Lanes {
     /// The next one of a lane, which is removed if there is none.
     fn next(&self, lane: &Lane) -> Option<Outgoing> {
         let mut state = self.lock();
-        let next = state.lanes.get_mut(lane).and_then(VecDeque::pop_front);
+        let next = state.lanes.get_mut(lane).and_then(Waiting::pop);
         if next.is_none() {
             state.lanes.remove(lane);
         }
@@ -122,5 +164,25 @@ impl Unsent {
 impl Drop for Unsent {
     fn drop(&mut self) {
         self.push(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_keeps_every_query_and_no_more_bytes_than_its_bound() {
+        let half = Bytes::from(vec![0_u8; MOST_BYTES / 2]);
+        let answer = |query: u32| Outgoing { query, bytes: Some(half.clone()) };
+        let mut waiting = Waiting::new();
+        assert_eq!([1, 2, 3].map(|query| waiting.push(answer(query))), [true, true, false]);
+        let taken = [(); 4].map(|()| waiting.pop().map(|next| (next.query, next.bytes.is_some())));
+        assert_eq!(taken, [Some((1, true)), Some((2, true)), Some((3, false)), None]);
+        // There is room again, also for one that is longer than the bound.
+        let long = Bytes::from(vec![0_u8; MOST_BYTES + 1]);
+        assert!(waiting.push(Outgoing { query: 4, bytes: Some(long) }));
+        assert!(!waiting.push(answer(5)));
+        assert!(waiting.push(Outgoing { query: 6, bytes: None }), "it has no bytes to lose");
     }
 }

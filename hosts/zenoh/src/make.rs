@@ -20,7 +20,7 @@ const CA_DAYS: u32 = 10 * 365;
 /// How long new certificates are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
-    /// From a day ago, since clocks differ, for so many days.
+    /// From a day ago, since clocks differ, for so many days; at most to the end of the year 9999.
     Days(u32),
     /// They have expired an hour ago. For tests of what happens then.
     Expired,
@@ -224,7 +224,7 @@ fn params(name: &str, hosts: &[&str], validity: Validity) -> Result<CertificateP
     let now = OffsetDateTime::now_utc();
     params.not_before = now - Duration::DAY;
     params.not_after = match validity {
-        Validity::Days(days) => now + Duration::DAY * days,
+        Validity::Days(days) => now.saturating_add(Duration::DAY * days),
         Validity::Expired => now - Duration::HOUR,
     };
     Ok(params)

@@ -130,6 +130,15 @@ fn dropped_environments_leave_no_process_no_zombie_and_no_descriptor() {
     assert_eq!(descriptors(), before);
 }
 
+#[test]
+fn processes_that_cannot_be_made_are_given_up_together() {
+    // None of them listens, so each has a second before it is killed.
+    let envs = ProcessEnvs { envs_per_process: 1, start_timeout: Duration::from_millis(100), ..shell("sleep 60") };
+    let since = Instant::now();
+    assert!(envs.make_vector(&CONTEXT, 30, &CallMonitor::new()).is_err());
+    assert!(since.elapsed() < Duration::from_secs(20), "one waited for the other: {:?}", since.elapsed());
+}
+
 /// Made for a run: it has their time in its ledger and waits for their end.
 fn made_for_a_run(envs: &ProcessEnvs, time: &TimeLedger, reaper: &Reaper) -> Box<dyn VectorEnv> {
     let mut made = envs.make_vector(&CONTEXT, 6, &CallMonitor::new().of_run(time, &reaper.handle())).unwrap();

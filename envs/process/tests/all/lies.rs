@@ -143,13 +143,14 @@ fn numbers_that_are_none_and_masks_without_a_way_are_found() {
 #[test]
 fn a_child_that_hangs_is_given_up_with_what_it_was_last_seen_in() {
     // Both of two processes hang, and print something before or do not.
-    for lie in ["late", "mute"] {
+    for (lie, last_words) in [("late", "; its last words:\nlate"), ("mute", "")] {
         let envs = ProcessEnvs { step_timeout: Duration::from_secs(1), ..liars(lie) };
         let asked = Instant::now();
         let failure = failure(&envs);
         assert!(asked.elapsed() < Duration::from_secs(60), "{lie}: the caller waited for the answer");
         assert_eq!(failure.cause.key(), "env_hang", "{lie}");
-        says(&failure.to_string(), &["it has not returned for", "(last observation ["]);
+        let why = "while its environments took a step, and was killed: raise `step_timeout`";
+        says(&failure.to_string(), &["it has not returned for", "(last observation [", why, last_words]);
     }
 }
 

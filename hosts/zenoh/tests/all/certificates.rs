@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use pronk_hosts_zenoh::{Certificates, MakeError, make_certificates};
+use pronk_hosts_zenoh::{Certificates, MakeError, Validity, make_certificates, make_certificates_valid};
 
 #[test]
 fn a_later_call_adds_hosts_of_the_same_authority_and_overwrites_nothing() {
@@ -38,6 +38,13 @@ fn a_key_without_its_certificate_is_not_replaced() {
     fs::remove_file(folder.path().join("host-a.pem")).unwrap();
     let refused = make_certificates(folder.path(), &[], &["host-a"]).unwrap_err();
     assert!(matches!(&refused, MakeError::Half(path) if path.ends_with("host-a.pem")), "{refused}");
+}
+
+#[test]
+fn a_certificate_can_be_made_for_more_days_than_the_calendar_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = make_certificates_valid(folder.path(), &[], &["host-a"], Validity::Days(u32::MAX)).unwrap();
+    assert!(written.iter().any(|path| path.ends_with("host-a.pem")), "{written:?}");
 }
 
 #[test]
