@@ -42,7 +42,7 @@ mod wiring;
 use std::time::{Duration, Instant};
 
 use pronk_buffer::Fold;
-use pronk_metrics::{PolicyId, Reporter};
+use pronk_metrics::{PolicyId, Reporter, StateClock};
 use pronk_rollout::{EnvSpec, WorkerFailure, WorkerStatus};
 use tracing::debug_span;
 
@@ -172,7 +172,7 @@ impl Trainer {
         self.end(None, &StopWhen::default())
     }
 
-    /// The next result, asynchronously; `None` once the run has ended.
+    /// The next result, asynchronously; `None` once the run has ended, or has repeated all of a record.
     ///
     /// Cancel-safe: the next call resumes the same iteration. Without threads (`num_rollout_workers: 0`) it
     /// blocks, because it does the work itself.
@@ -200,17 +200,21 @@ impl Trainer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub async fn next_result(&mut self) -> Option<Result<TrainResult, TrainError>> {
-        let limit = self.limit_of_turns();
-        self.evaluate_if_due();
-        self.engine.as_mut()?.begin(limit);
-        while !self.iteration_is_complete() {
+        self.engine.as_ref()?;
+        if self.has_told_all() {
+            return None;
+        }
+        self.begin_iteration();
+        while !(self.has_learned_all() || self.iteration_is_complete()) {
+            // Before the wait, or calls that are given up early would never come to a result.
+            if let Err(error) = debug_span!("take_in").in_scope(|| self.take_in()) {
+                return Some(Err(error));
+            }
             if let Some(wait_limit) = self.wait_limit() {
+                let _listening = Listening(&mut self.clock);
                 // Woken or timed out, the loop condition decides.
                 let _ = tokio::time::timeout(wait_limit, self.notifier.notified()).await;
                 tokio::time::sleep(GATHER.min(wait_limit)).await;
-            }
-            if let Err(error) = debug_span!("take_in").in_scope(|| self.take_in()) {
-                return Some(Err(error));
             }
         }
         Some(Ok(self.complete_iteration(None)))
@@ -223,12 +227,7 @@ impl Trainer {
         stop: Option<&StopWhen>,
         interrupted: &mut dyn FnMut() -> Option<StopReason>,
     ) -> Result<TrainResult, TrainError> {
-        let limit = self.limit_of_turns();
-        // Before anything moves again, so that a run that repeats evaluates the same weights.
-        self.evaluate_if_due();
-        if let Some(engine) = &mut self.engine {
-            engine.begin(limit);
-        }
+        self.begin_iteration();
         let time_is_up = |trainer: &Self| stop.is_some_and(|stop| stop.time_is_up(trainer.time_total()));
         while !(self.must_end(interrupted)
             || time_is_up(self)
@@ -247,6 +246,19 @@ impl Trainer {
             debug_span!("take_in").in_scope(|| self.take_in())?;
         }
         Ok(self.complete_iteration(stop))
+    }
+
+    /// Begins an iteration, unless a call of `next_result` that was given up has begun it.
+    fn begin_iteration(&mut self) {
+        if std::mem::replace(&mut self.is_under_way, true) {
+            return;
+        }
+        // Before anything moves again, so that a run that repeats evaluates the same weights.
+        self.evaluate_if_due();
+        let limit = self.limit_of_turns();
+        if let Some(engine) = &mut self.engine {
+            engine.begin(limit);
+        }
     }
 
     /// The limit of env-steps, as turns of this process see it.
@@ -291,6 +303,11 @@ impl Trainer {
         self.source_ended && self.log.as_ref().is_some_and(RunLog::has_replayed_all)
     }
 
+    /// Whether the last result was about the end of the record.
+    fn has_told_all(&self) -> bool {
+        self.has_replayed_all() && self.last.as_ref().is_some_and(|last| last.steps == self.steps.snapshot())
+    }
+
     fn iteration_is_complete(&self) -> bool {
         let Some(turns) = &self.turn_reports else {
             let waits_for_hosts = self.engine.as_ref().is_some_and(Engine::waits_for_hosts);
@@ -331,6 +348,7 @@ impl Trainer {
         let result = debug_span!("report").in_scope(|| self.compose(stop, cut.as_ref()));
         let cut = if is_due && self.rests() { debug_span!("save").in_scope(|| self.cut()) } else { cut };
         self.last = Some(result.clone());
+        self.is_under_way = false;
         if let Some(cut) = cut {
             self.save_cut(cut);
         }
@@ -400,11 +418,23 @@ impl Trainer {
     }
 }
 
+/// A wait for the workers or the learner. Given up or not, the caller's time begins with its end.
+struct Listening<'a>(&'a mut StateClock<TrainerState>);
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        self.0.enter(TrainerState::Caller);
+    }
+}
+
 impl Iterator for Trainer {
     type Item = Result<TrainResult, TrainError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.engine.as_ref()?;
+        if self.has_told_all() {
+            return None;
+        }
         Some(self.iterate(None, &mut || None))
     }
 }

@@ -17,7 +17,7 @@ pub(super) trait Disk: Send {
     fn exists(&self, path: &Path) -> bool;
     /// The names in a folder.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
-    /// Opens a file, whose content stays readable even if it is removed.
+    /// Opens a regular file, whose content stays readable even if it is removed.
     fn open(&self, path: &Path) -> io::Result<Box<dyn Read>>;
     /// Writes a file that does not exist.
     fn write(&self, path: &Path, content: &[u8]) -> io::Result<()>;
@@ -31,10 +31,17 @@ pub(super) trait Disk: Send {
     fn remove(&self, path: &Path) -> io::Result<()>;
 }
 
-/// The whole content of a file.
+/// The maximal length of a manifest. It has a few hundred bytes for each file of a checkpoint.
+pub(super) const MAX_MANIFEST_BYTES: u64 = 1 << 26;
+
+/// The whole content of a manifest; an error if it is too long to be one.
 pub(super) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    disk.open(path)?.read_to_end(&mut content)?;
+    disk.open(path)?.take(MAX_MANIFEST_BYTES + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > MAX_MANIFEST_BYTES {
+        let reason = format!("it has more than {MAX_MANIFEST_BYTES} bytes: not a manifest?");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+    }
     Ok(content)
 }
 
@@ -87,6 +94,10 @@ impl Disk for OsDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn Read>> {
+        // Before it is opened: to open a pipe or device may block forever.
+        if !fs::metadata(path)?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        }
         Ok(Box::new(File::open(path)?))
     }
 

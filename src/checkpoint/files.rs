@@ -65,18 +65,24 @@ pub(super) struct OpenFile {
 
 impl OpenFile {
     /// Reads it and checks it against its entry; returns its path and content.
-    pub(super) fn read(mut self) -> Result<(PathBuf, Vec<u8>), CheckpointError> {
+    pub(super) fn read(self) -> Result<(PathBuf, Vec<u8>), CheckpointError> {
+        let Self { path, file, bytes, crc32c: expected } = self;
         let mut content = Vec::new();
-        self.file.read_to_end(&mut content).map_err(|error| CheckpointError::io("read", &self.path, error))?;
-        let damaged = |reason| CheckpointError::Damaged { path: self.path.clone(), reason };
-        if content.len() as u64 != self.bytes {
-            return Err(damaged(format!("it has {} bytes and the manifest says {}", content.len(), self.bytes)));
+        // One byte more than it should have is enough to know that it is too long.
+        let read = file.take(bytes.saturating_add(1)).read_to_end(&mut content);
+        let n_read = read.map_err(|error| CheckpointError::io("read", &path, error))? as u64;
+        let damaged = |reason| CheckpointError::Damaged { path: path.clone(), reason };
+        if n_read > bytes {
+            return Err(damaged(format!("it has more bytes than the {bytes} that the manifest says")));
+        }
+        if n_read < bytes {
+            return Err(damaged(format!("it has {n_read} bytes and the manifest says {bytes}")));
         }
         let crc32c = format!("{:08x}", crc32c::crc32c(&content));
-        if crc32c != self.crc32c {
-            return Err(damaged(format!("its CRC-32C is {crc32c} and the manifest says {}", self.crc32c)));
+        if crc32c != expected {
+            return Err(damaged(format!("its CRC-32C is {crc32c} and the manifest says {expected}")));
         }
-        Ok((self.path, content))
+        Ok((path, content))
     }
 }
 
@@ -148,7 +154,25 @@ pub(crate) fn is_checkpoint_file(name: &str) -> bool {
 }
 
 fn is_data(name: &str) -> bool {
-    DATA.iter().any(|(stem, end)| name.starts_with(stem) && name.ends_with(end))
+    DATA.iter().any(|(stem, end)| {
+        let hash = name.strip_prefix(stem).and_then(|rest| rest.strip_suffix(end)).unwrap_or_default();
+        is_hash(hash) || (*end == ".safetensors" && is_old_hash(hash))
+    })
+}
+
+/// Whether it is what [`FileEntry::of`] writes between stem and end.
+fn is_hash(text: &str) -> bool {
+    text.len() == 32 && is_hex(text)
+}
+
+/// Whether it is the CRC-32C by which older versions named weights, and not a date: eight decimal digits may
+/// be of a file of the user's, and a checkpoint that is left costs less than one that is lost.
+fn is_old_hash(text: &str) -> bool {
+    text.len() == 8 && is_hex(text) && text.bytes().any(|digit| digit.is_ascii_lowercase())
+}
+
+fn is_hex(text: &str) -> bool {
+    text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// The name of a manifest that is kept beside the newest.
@@ -158,7 +182,9 @@ pub(super) fn manifest_name(generation: u64) -> String {
 
 /// The generation of such a name.
 pub(super) fn generation_of(name: &str) -> Option<u64> {
-    name.strip_prefix("manifest-")?.strip_suffix(".json")?.parse().ok()
+    let generation: u64 = name.strip_prefix("manifest-")?.strip_suffix(".json")?.parse().ok()?;
+    // A save never writes a name such as `manifest-7.json`.
+    (manifest_name(generation) == name).then_some(generation)
 }
 
 /// The generations of the manifests kept in a folder, newest first.

@@ -69,6 +69,7 @@ pub(crate) struct SavedSummary {
     pub(crate) exact: bool,
     pub(crate) iteration: u64,
     pub(crate) env_steps: u64,
+    /// `None` if it is over too few episodes.
     pub(crate) return_mean: Option<f64>,
     pub(crate) life: u64,
     /// How many times the run was continued.

@@ -12,7 +12,7 @@ use pronk_rollout::CartPole;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::disk::OsDisk;
+use super::disk::{MAX_MANIFEST_BYTES, OsDisk};
 use super::files::{TEMPORARY, Writer};
 use super::*;
 use crate::config::TrainerConfig;
@@ -128,6 +128,19 @@ fn damage_is_found_and_named() {
     refused(dir.path(), &["damaged", "CRC-32C", "policy-"]);
     fs::write(&policy, &whole[..whole.len() / 2]).unwrap();
     refused(dir.path(), &["damaged", "bytes", "policy-"]);
+    fs::write(&policy, [&whole[..], &[0; 9]].concat()).unwrap();
+    refused(dir.path(), &["damaged", "more bytes than", "policy-"]);
+}
+
+#[test]
+fn only_regular_files_and_no_endless_manifest_are_read() {
+    let (dir, _) = saved();
+    let policy = file(dir.path(), "policy");
+    fs::remove_file(&policy).unwrap();
+    fs::create_dir(&policy).unwrap();
+    refused(dir.path(), &["cannot read", "not a regular file", "policy-"]);
+    fs::File::create(dir.path().join(MANIFEST)).unwrap().set_len(MAX_MANIFEST_BYTES + 1).unwrap();
+    refused(dir.path(), &["cannot read the manifest", "more than"]);
 }
 
 #[test]
@@ -291,8 +304,25 @@ fn a_save_goes_on_alone() {
 #[test]
 fn the_next_save_sweeps_what_a_killed_one_left_and_nothing_else() {
     let (dir, run) = saved();
-    let others = [".pronk-tmp", "notes.tmp", "policy-of-mine.txt"];
-    let left = [format!("{TEMPORARY}a1b2c3"), format!("{TEMPORARY}x"), "target-00000000.safetensors".to_owned()];
+    let others = [
+        ".pronk-tmp",
+        "notes.tmp",
+        "policy-of-mine.txt",
+        "policy-1M.safetensors",
+        "policy-20260131.safetensors",
+        "policy-0123456789ABCDEF0123456789ABCDEF.safetensors",
+        "run-7.bin",
+        "run-0123abcd.bin",
+        "manifest-7.json",
+    ];
+    let left = [
+        format!("{TEMPORARY}a1b2c3"),
+        format!("{TEMPORARY}x"),
+        // As version 2 of the format named it.
+        "target-0123abcd.safetensors".to_owned(),
+        format!("optimizer-{:032x}.safetensors", 7),
+        format!("run-{:032x}.bin", 7),
+    ];
     for name in left.iter().map(String::as_str).chain(others) {
         fs::write(dir.path().join(name), "half").unwrap();
     }

@@ -59,7 +59,7 @@ impl TrainerConfig {
             let reason = "num_rollout_workers = 0 samples when the learner asks and never ahead of it; set lag to 0";
             return Err(refuse("admission", learner.admission, reason));
         }
-        if (lag + 1).saturating_mul(self.fragments_of_a_batch()) > LONGEST_QUEUE {
+        if lag.saturating_add(1).saturating_mul(self.fragments_of_a_batch()) > LONGEST_QUEUE {
             return Err(refuse("admission", learner.admission, "such a lag only makes data stale; set a smaller one"));
         }
         if workers.inference == InferencePlacement::Shared {

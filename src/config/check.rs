@@ -6,7 +6,7 @@ use std::time::Duration;
 use pronk_buffer::Gate;
 use pronk_learner::Schedule;
 use pronk_policy::{ObsDtype, Space};
-use pronk_rollout::{EnvFactory, Gather, RestartPolicy};
+use pronk_rollout::{EnvFactory, Gather, RestartPolicy, WorkerReport};
 
 use super::{ConfigError, InferencePlacement, ObservationFilter, TrainerConfig};
 
@@ -186,6 +186,18 @@ impl TrainerConfig {
                 workers.num_rollout_workers,
                 4096,
                 "each is a thread; raise num_envs_per_worker instead",
+            ),
+            (
+                "num_learner_threads",
+                learner.num_learner_threads.map_or(1, NonZeroUsize::get),
+                1 << 10,
+                "each is a thread, and no update has rows for so many; set at most 1024",
+            ),
+            (
+                "metrics_num_episodes_for_smoothing",
+                self.results.metrics_num_episodes_for_smoothing,
+                WorkerReport::MAX_EPISODES,
+                "reports of workers list 1024 episodes, so statistics cannot cover more; set at most 1024",
             ),
         ];
         for (field, value, limit, reason) in limits {

@@ -26,7 +26,7 @@ pub struct CheckpointConfig {
     pub keep: usize,
     /// Keeps one of every so many env-steps for good (none).
     pub keep_every: Option<u64>,
-    /// Keeps the one with the highest mean return for good (false).
+    /// Keeps the one with the highest mean return over enough episodes for good (false).
     pub keep_best: bool,
 }
 

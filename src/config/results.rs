@@ -14,7 +14,7 @@ pub struct ResultsConfig {
     /// Whether results have `weights_digest`, of the newest weights, and `digest_chain`, of all fragments and
     /// weights so far: equal in two runs that did the same.
     pub weights_digest: bool,
-    /// Fewest episodes of the episode statistics, topped up from earlier iterations.
+    /// Fewest episodes of the episode statistics, topped up from earlier iterations; 1024 at most.
     pub metrics_num_episodes_for_smoothing: usize,
 }
 

@@ -24,6 +24,11 @@ fn every_relation_that_cannot_work_is_refused_by_name() {
             c.algorithm = ImpalaConfig { vtrace_drop_last_ts: true, ..ImpalaConfig::default() }.into();
         }),
         ("num_rollout_workers", |c| c.workers.num_rollout_workers = 1 << 20),
+        ("num_learner_threads", |c| c.learner.num_learner_threads = NonZeroUsize::new(1 << 20)),
+        ("admission", |c| {
+            c.results.min_sample_timesteps_per_iteration = 1;
+            c.learner.admission = Admission::Deterministic { lag: usize::MAX };
+        }),
         ("train_batch_size", |c| c.learner.train_batch_size = 0),
         ("train_batch_size", |c| c.learner.train_batch_size = usize::MAX),
         ("minibatch_buffer_size", |c| c.learner.minibatch_buffer_size = usize::MAX),
@@ -80,6 +85,18 @@ fn every_relation_that_cannot_work_is_refused_by_name() {
         assert!(error.reason.len() > 10, "{field} gives no reason");
     }
     assert_eq!(TrainerConfig::default().check(), Ok(()));
+}
+
+#[test]
+fn statistics_cover_no_more_episodes_than_a_report_lists() {
+    let most = pronk_rollout::WorkerReport::MAX_EPISODES;
+    let mut config = TrainerConfig::default();
+    config.results.metrics_num_episodes_for_smoothing = most;
+    config.check().unwrap();
+    config.results.metrics_num_episodes_for_smoothing = most + 1;
+    let error = config.check().unwrap_err();
+    assert_eq!(error.field, "metrics_num_episodes_for_smoothing");
+    assert!(error.reason.contains(&format!("at most {most}")), "{error}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pronk_buffer::{SavedBatch, SavedReplay, SavedSource, TurnPosition};
+use pronk_buffer::{SavedBatch, SavedReplay, SavedRing, SavedSource, TurnPosition};
 use pronk_learner::SavedLoop;
 use pronk_metrics::{ByPolicy, FileMark, NormalizerMoments, RunningMoments, StepTotals, Steps};
 use pronk_policy::Params;
@@ -189,6 +189,7 @@ impl Resumed {
         source.queued = take(queued)?;
         let stored = take(stored)?;
         source.replay = replay.map(|(oldest, left, draws)| SavedReplay { stored, oldest, left, draws });
+        check_positions(&state.learner_loop.ring, source.replay.as_ref()).map_err(unreadable)?;
         let published = match published {
             false => learners,
             true => {
@@ -207,10 +208,18 @@ impl Resumed {
 
     /// Drops what is ahead of the minibatch buffer: turns that begin anew begin with nothing ahead of them.
     pub(crate) fn drop_what_is_ahead(&mut self) {
-        self.batches.truncate(self.state.learner_loop.ring.n_items());
-        self.source.batches.clear();
+        let (in_ring, returned) = (self.state.learner_loop.ring.n_items(), self.batches.len());
+        self.batches.truncate(in_ring);
+        self.source.batches.truncate(in_ring.saturating_sub(returned));
         self.source.partial.clear();
         self.source.queued.clear();
+    }
+
+    /// Drops fragments that have not become a train batch: those of another length cannot be joined with them.
+    pub(crate) fn drop_fragments(&mut self) {
+        self.source.partial.clear();
+        self.source.queued.clear();
+        self.source.replay = None;
     }
 
     /// The steps that are in batches of the checkpoint.
@@ -218,6 +227,27 @@ impl Resumed {
         let batches: Steps = self.batches.iter().filter_map(|saved| saved.in_flight).sum();
         batches + self.source.in_flight()
     }
+}
+
+/// Random numbers that a resuming run skips at most: it takes months to draw so many, and a minute or two to
+/// skip them.
+const MOST_DRAWS: u64 = 1 << 36;
+
+/// Refuses positions that no run can be at: a damaged file may hold any number.
+fn check_positions(ring: &SavedRing, replay: Option<&SavedReplay>) -> Result<(), String> {
+    for &(left, shown) in ring.slots.iter().flatten() {
+        if left < 0 || left.saturating_add(shown.into()) >= i64::from(u32::MAX) {
+            return Err(format!("a batch of the minibatch buffer has {left} passes left after {shown}"));
+        }
+    }
+    let Some(SavedReplay { stored, oldest, draws, .. }) = replay else { return Ok(()) };
+    if *oldest > 0 && *oldest >= stored.len() {
+        return Err(format!("the oldest replayed fragment is in place {oldest}, and {} are stored", stored.len()));
+    }
+    if *draws > MOST_DRAWS {
+        return Err(format!("the replay buffer has drawn {draws} random numbers, more than the {MOST_DRAWS} to skip"));
+    }
+    Ok(())
 }
 
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
@@ -239,6 +269,39 @@ impl RunState {
             restarts: Vec::new(),
             log: None,
             files: Files::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is read of a run with these passes of a batch, left and shown, and this replay buffer.
+    fn decoded(passes: (i64, u32), stored: usize, oldest: usize, draws: u64) -> Result<Resumed, ResumeError> {
+        let ring = SavedRing { slots: vec![None, Some(passes)], ..SavedRing::default() };
+        let learner_loop = SavedLoop { ring, ..SavedLoop::default() };
+        let mut source = SavedSource::new(0, pronk_buffer::Pool::new(0));
+        let stored = (0..stored).map(|_| SavedBatch { batch: Default::default(), in_flight: None }).collect();
+        source.replay = Some(SavedReplay { stored, oldest, left: None, draws });
+        let state = RunState::new(SavedTrainer::default(), learner_loop, 0);
+        let (state, files) = Snapshot { state, batches: Vec::new(), source, published: None }.encode().unwrap();
+        Resumed::decode(Path::new("here/manifest.json"), &state, files, ByPolicy::new(), true)
+    }
+
+    #[test]
+    fn positions_that_no_run_can_be_at_are_refused() {
+        decoded((0, 0), 0, 0, 0).unwrap();
+        decoded((3, 1), 2, 1, 1_000_000_000).unwrap();
+        for (passes, oldest, draws, words) in [
+            ((i64::MIN, 0), 0, 0, "passes left"),
+            ((i64::MAX, 0), 0, 0, "passes left"),
+            ((1, u32::MAX), 0, 0, "passes left"),
+            ((3, 1), 2, 0, "in place 2"),
+            ((3, 1), 0, u64::MAX, "random numbers"),
+        ] {
+            let error = decoded(passes, 2, oldest, draws).unwrap_err().to_string();
+            assert!(error.contains("here") && error.contains(words), "{error}");
         }
     }
 }

@@ -50,7 +50,9 @@ pub(crate) fn video(env_steps: u64) -> String {
 }
 
 pub(crate) fn is_video(name: &str) -> bool {
-    name.starts_with(VIDEO.0) && name.ends_with(VIDEO.1)
+    let digits = name.strip_prefix(VIDEO.0).and_then(|rest| rest.strip_suffix(VIDEO.1));
+    let env_steps = digits.and_then(|digits| digits.parse::<u64>().ok());
+    env_steps.is_some_and(|env_steps| video(env_steps) == name)
 }
 
 /// The name of the folder with the logs of the `n`th life.

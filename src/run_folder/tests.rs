@@ -104,19 +104,31 @@ fn a_run_that_is_overwritten_leaves_only_what_is_not_its_own() {
         "events.out.tfevents.1.host.2.3",
         "events.life-2",
         "manifest.json",
-        "policy-0af3.safetensors",
-        "optimizer-0af3.safetensors",
+        "policy-0af3c5d7.safetensors",
+        "optimizer-0af3c5d70af3c5d70af3c5d70af3c5d7.safetensors",
         "policy.onnx",
         "best-policy.safetensors",
         "life-1/results.jsonl",
         "checkpoints/manifest.json",
         "checkpoints/manifest-000003.json",
-        "checkpoints/run-0af3.bin",
+        "checkpoints/run-0af3c5d70af3c5d70af3c5d70af3c5d7.bin",
         "checkpoints/best/manifest.json",
-        "checkpoints/best/policy-0af3.safetensors",
+        "checkpoints/best/policy-0af3c5d70af3c5d70af3c5d70af3c5d7.safetensors",
         "videos/evaluation-000000050000.png",
+        "videos/evaluation-1234567890123.png",
     ];
-    let others = ["config.toml", "notes.md", "life-story.md", "life-2/notes.md", "videos/mine.png", "policy.md"];
+    let others = [
+        "config.toml",
+        "notes.md",
+        "life-story.md",
+        "life-2/notes.md",
+        "videos/mine.png",
+        "videos/evaluation-7.png",
+        "videos/evaluation-of-mine.png",
+        "policy.md",
+        "policy-1M.safetensors",
+        "run-7.bin",
+    ];
     for file in own.iter().chain(&others) {
         let file = path.join(file);
         fs::create_dir_all(file.parent().unwrap()).unwrap();

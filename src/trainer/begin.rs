@@ -114,6 +114,10 @@ impl FoundRun {
         if !is_exact && config.learner.admission.is_deterministic() {
             resumed.drop_what_is_ahead();
         }
+        let length = agrees.get("config").and_then(|saved| saved["workers"]["rollout_fragment_length"].as_u64());
+        if length != Some(config.workers.rollout_fragment_length as u64) {
+            resumed.drop_fragments();
+        }
         // In another life nothing is drawn again that was drawn before.
         let life = if is_exact { summary.life } else { summary.life + 1 };
         let moments = checkpoints.values().next().map(|one| one.normalizer.clone()).unwrap_or_default();
@@ -190,6 +194,7 @@ pub(super) fn trainer(
         turn_reports: is_deterministic.then(TurnReports::default),
         promise: if is_deterministic { Promise::Kept } else { Promise::None },
         iteration: Iteration::first(started, processors),
+        is_under_way: false,
         last: None,
         saves,
         evaluations: wired.evaluations,
@@ -217,6 +222,11 @@ impl Trainer {
         (self.iterations, self.updates, self.worker_restarts) = (iterations, updates, worker_restarts);
         (self.fragments_added, self.time_before) = (fragments_added, time_total);
         self.version = self.weights.version();
+        // The learner's counters include what the run had done before.
+        for begun in self.begun.values_mut() {
+            begun.updates = begun.updates.saturating_sub(updates);
+            begun.env_steps = begun.env_steps.saturating_sub(saved.steps.trained_once.env);
+        }
         self.history.load(saved.episodes, saved.policy_returns);
         if let (Promise::Kept, until) = (&self.promise, saved.promise_ended) {
             let seatless = || format!("until iteration {iterations}: resumed without the positions of workers");

@@ -8,6 +8,7 @@ use pronk_rollout::{PostedSeat, SeatState};
 
 use super::checkpoint_thread::Job;
 use super::handle::Trainer;
+use super::iteration::Iteration;
 use super::promise::Promise;
 use crate::checkpoint::{CheckpointError, SavedSummary};
 use crate::result::TrainResult;
@@ -49,7 +50,7 @@ impl Trainer {
         // Under deterministic admission an iteration that the clock has ended is not at rest.
         let is_complete = self.turn_reports.is_none() || self.iteration_is_complete();
         let env_steps = self.steps.snapshot().sampled.env;
-        // At the limit, workers that take turns have ended and post no seats any more.
+        // At the limit, workers that take turns end, and post no seats any more.
         let has_seats = self.turn_reports.is_none() || !self.steps.limit_reached();
         let is_complete = is_complete && (has_seats || self.saves.as_ref().is_some_and(|saves| !saves.is_exact()));
         is_running && is_complete && self.saves.as_mut().is_some_and(|saves| saves.is_due(env_steps))
@@ -127,11 +128,13 @@ impl Trainer {
         let workers = self.config.workers.num_rollout_workers.max(1);
         // A worker that gave up has no seat: the run cannot go on without it as it was.
         let is_exact = self.rests() && seats.len() == workers;
+        // A few lucky episodes do not make a checkpoint the best.
+        let enough = self.last.as_ref().filter(|last| last.enough_episodes);
         let summary = SavedSummary {
             exact: is_exact,
             iteration: self.iterations,
             env_steps: steps.sampled.env,
-            return_mean: self.last.as_ref().and_then(|last| last.episode_return_mean),
+            return_mean: enough.and_then(|last| last.episode_return_mean),
             life: self.spec.life,
             resumes: self.resumes(),
             evaluations: self.saved_evaluations(),
@@ -169,13 +172,14 @@ impl Trainer {
             policy_returns: result.policy_returns.clone(),
             dict: result.dict.to_json_line(),
         };
-        let (episodes, policy_returns) = self.history.save();
+        // At the end of a run, with what was reported since the last result.
+        let Iteration { learner, workers, .. } = &self.iteration;
+        let (episodes, policy_returns) = self.history.save(workers);
         SavedTrainer {
             iterations: self.iterations,
-            // At the end of a run, with what was reported since the last result.
-            updates: self.updates + self.iteration.learner.updates,
-            worker_restarts: self.worker_restarts,
-            fragments_added: self.fragments_added + self.iteration.workers.steps,
+            updates: self.updates + learner.updates,
+            worker_restarts: self.worker_restarts + workers.restarts,
+            fragments_added: self.fragments_added + workers.steps,
             steps,
             time_total: self.last.as_ref().map_or(self.time_before, |last| last.time_total),
             episodes,
@@ -190,5 +194,27 @@ impl Trainer {
             marks: self.reporters.marks(),
             result: self.last.as_ref().map(result).unwrap_or_default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pronk_rollout::{EnvContext, EpisodeStat};
+
+    use super::*;
+    use crate::config::TrainerConfig;
+    use crate::envs::CartPole;
+
+    #[test]
+    fn the_last_checkpoint_has_what_was_reported_since_the_last_result() {
+        let mut config = TrainerConfig::default();
+        config.workers.num_rollout_workers = 0;
+        let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap();
+        trainer.worker_restarts = 1;
+        trainer.iteration.workers.restarts = 2;
+        let episode = EpisodeStat { worker: 0, index: 0, seed: 0, episode_return: 5.0, episode_len: 5 };
+        trainer.iteration.workers.episodes.push(episode);
+        let saved = trainer.saved(StepTotals::default());
+        assert_eq!((saved.worker_restarts, saved.episodes.len()), (3, 1));
     }
 }

@@ -82,11 +82,8 @@ impl Engine {
     pub(super) fn begin(&mut self, env_steps: Option<u64>) {
         match self {
             Self::Threads { workers, turns, rounds, .. } => {
-                if workers.begin()
-                    && let Some(turns) = turns
-                {
-                    turns.begin(env_steps);
-                }
+                workers.begin();
+                turns.iter().for_each(|turns| turns.begin(env_steps));
                 rounds.iter_mut().for_each(Rounds::begin);
             }
             Self::Inline { rounds: Some(rounds), .. } => rounds.begin(),
@@ -200,10 +197,12 @@ impl Engine {
         }
     }
 
-    /// Has workers that take turns post their seats for the checkpoint `number`; returns how many will.
+    /// Has workers that take turns post their seats for the checkpoint `number`; returns how many will: not
+    /// those that gave up in an environment that hangs.
     pub(super) fn mark(&self, number: u64) -> usize {
         match self {
-            Self::Threads { turns, .. } => turns.as_ref().map_or(0, |turns| turns.mark(number).len()),
+            Self::Threads { turns: Some(turns), workers, .. } => turns.mark(number).len().min(workers.n_running()),
+            Self::Threads { .. } => 0,
             Self::Inline { .. } => 0,
         }
     }

@@ -8,6 +8,7 @@ use pronk_rollout::{EpisodeStat, ReturnStat, WorkerReport};
 use serde_json::{Value, json};
 
 /// The newest finished episodes, enough of them for smoothing.
+#[derive(Clone)]
 pub(super) struct EpisodeHistory {
     smoothing: usize,
     newest: VecDeque<EpisodeStat>,
@@ -32,9 +33,13 @@ impl EpisodeHistory {
         Self { smoothing, newest: VecDeque::new(), by_policy: ByPolicy::new() }
     }
 
-    /// The newest episodes, and the newest returns of each policy, for a checkpoint.
-    pub(super) fn save(&self) -> (VecDeque<EpisodeStat>, ByPolicy<VecDeque<ReturnStat>>) {
-        (self.newest.clone(), self.by_policy.clone())
+    /// The newest episodes, and the newest returns of each policy, for a checkpoint: also those of the
+    /// `report`, which no result covers yet.
+    pub(super) fn save(&self, report: &WorkerReport) -> (VecDeque<EpisodeStat>, ByPolicy<VecDeque<ReturnStat>>) {
+        let mut all = self.clone();
+        all.summarise(report);
+        all.policies(report);
+        (all.newest, all.by_policy)
     }
 
     /// Continues with saved ones.
@@ -193,6 +198,18 @@ mod tests {
         let newest = history.policies(&report(4.0, 2));
         assert_eq!((newest["x"].n, newest["x"].max), (3, 4.0));
         assert_eq!(history.policies(&WorkerReport::default())["x"].n, 3);
+    }
+
+    #[test]
+    fn a_checkpoint_has_the_episodes_that_no_result_covers_yet() {
+        let mut history = EpisodeHistory::new(3);
+        history.summarise(&report(&[1.0, 2.0]));
+        let returns = ReturnStat { n: 1, sum: 4.0, min: 4.0, max: 4.0 };
+        let policy_returns = ByPolicy::from([("x".into(), returns)]);
+        let (episodes, by_policy) = history.save(&WorkerReport { policy_returns, ..report(&[3.0, 4.0]) });
+        let saved: Vec<_> = episodes.iter().map(|episode| episode.episode_return).collect();
+        assert_eq!((saved, by_policy["x"].len()), (vec![2.0, 3.0, 4.0], 1));
+        assert_eq!(history.newest.len(), 2, "the next result covers them");
     }
 
     #[test]

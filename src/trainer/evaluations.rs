@@ -45,6 +45,8 @@ struct Running {
     began: Instant,
     /// What it was counted for from.
     since: Since,
+    /// Intervals that it counted as skipped.
+    missed: u64,
 }
 
 impl Evaluations {
@@ -78,11 +80,12 @@ impl Evaluations {
 
     /// For a checkpoint. One in progress is as if it had not begun.
     pub(super) fn saved(&self) -> SavedEvaluations {
-        let since = self.running.as_ref().map_or(self.since, |running| running.since);
+        let running = self.running.as_ref();
+        let (since, missed) = running.map_or((self.since, 0), |running| (running.since, running.missed));
         SavedEvaluations {
             made: self.made,
             failed: self.failed,
-            skipped: self.skipped,
+            skipped: self.skipped - missed,
             last_failure: self.last_failure.clone(),
             newest: self.newest.clone(),
             best: self.best_score,
@@ -108,7 +111,7 @@ impl Evaluations {
         // It fails where the run has just ended.
         if self.evaluator.as_ref().is_some_and(|evaluator| evaluator.order(order).is_ok()) {
             self.skipped += missed;
-            self.running = Some(Running { began: now, since: self.since });
+            self.running = Some(Running { began: now, since: self.since, missed });
             self.since = Since { at: now, env_steps };
         }
     }
@@ -139,8 +142,13 @@ impl Evaluations {
     }
 
     fn take_in(&mut self, report: Report) -> Option<CheckpointError> {
-        let Report { figures, made, episodes, env_steps, failed, last_failure, best, unsaved, video } = report;
-        self.running = None;
+        let Report { figures, made, episodes, env_steps, failed, is_interrupted, last_failure, best, unsaved, video } =
+            report;
+        if let Some(Running { since, missed, .. }) = self.running.take().filter(|_| is_interrupted) {
+            // As if it had not begun, for the checkpoint that follows.
+            self.since = since;
+            self.skipped -= missed;
+        }
         self.made += made;
         self.failed += failed;
         self.last_failure = last_failure.or(self.last_failure.take());

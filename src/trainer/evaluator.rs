@@ -45,6 +45,8 @@ pub(super) struct Report {
     pub(super) episodes: u64,
     pub(super) env_steps: u64,
     pub(super) failed: u64,
+    /// Whether the end of the run interrupted the newest.
+    pub(super) is_interrupted: bool,
     pub(super) last_failure: Option<String>,
     /// The best policy, or all that played, if there is a new best.
     pub(super) best: Option<Arc<ByPolicy<Checkpoint>>>,
@@ -61,6 +63,7 @@ impl Fold for Report {
         self.episodes += later.episodes;
         self.env_steps += later.env_steps;
         self.failed += later.failed;
+        self.is_interrupted = later.is_interrupted;
         self.last_failure = later.last_failure.or(self.last_failure.take());
         self.best = later.best.or(self.best.take());
         self.unsaved = later.unsaved.or(self.unsaved.take());
@@ -109,7 +112,7 @@ impl Work {
                 Report { video, ..report }
             }
             Err(error) => match *error {
-                EvaluateError::Interrupted => return Report::default(),
+                EvaluateError::Interrupted => return Report { is_interrupted: true, ..Report::default() },
                 EvaluateError::Env(failure) if matches!(failure.place, FailurePlace::Render { .. }) => {
                     // What cannot be drawn can still be played.
                     self.videos = None;

@@ -123,6 +123,8 @@ pub struct Trainer {
     pub(super) promise: Promise,
     /// Reports since the last result.
     pub(super) iteration: Iteration,
+    /// Whether the iteration has begun.
+    pub(super) is_under_way: bool,
     pub(super) last: Option<TrainResult>,
     /// Checkpoints of the run.
     pub(super) saves: Option<Saves>,

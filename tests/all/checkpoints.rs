@@ -253,6 +253,21 @@ fn a_save_over_folders_of_format_2_takes_their_place() {
     assert_eq!(updates(), [9, 11]);
 }
 
+#[test]
+fn only_a_mean_over_enough_episodes_makes_a_checkpoint_the_best() {
+    for (smoothing, is_enough) in [(1, true), (1_000, false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let config = with(small(0), |config| config.results.metrics_num_episodes_for_smoothing = smoothing);
+        let builder = Trainer::builder(config).env(|_: &EnvContext| CartPole::new());
+        let run = builder.checkpoints(folder.path()).build().unwrap().run(iterations(30)).unwrap();
+        assert!(run.result.episode_return_mean.is_some() && run.result.enough_episodes == is_enough);
+        let manifest = std::fs::read(folder.path().join("manifest.json")).unwrap();
+        let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+        let mean = &manifest["run"]["summary"]["return_mean"];
+        assert_eq!(mean.is_number(), is_enough, "{mean}");
+    }
+}
+
 /// A folder in format 3. `policies` is of a version that saved policies only; `run` and `several` are of two
 /// iterations of [`run_of_format_3`] and [`several_of_format_3`], with the checkpoint of the second one.
 fn format_3(name: &str) -> PathBuf {

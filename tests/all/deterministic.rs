@@ -7,10 +7,12 @@ use std::time::Duration;
 use pronk::config::{Admission, InferencePlacement};
 use pronk::envs::{CartPole, Pendulum, Recall, TicTacToe};
 use pronk::prelude::*;
-use pronk::{AppoConfig, EnvFactory, Gather, MultiAgentConfig, PpoConfig, ResultDict, Run, Vectorised, reporter_fn};
+use pronk::{
+    AppoConfig, EnvFactory, Gather, MultiAgentConfig, PpoConfig, ResultDict, Run, StopReason, Vectorised, reporter_fn,
+};
 use serde_json::Value;
 
-use crate::fixtures::{Fault, Faulty, are_refused, small, with};
+use crate::fixtures::{Fault, Faulty, are_refused, small, with, without_hanging};
 
 /// What a run does: every result without what is measured in time, and the digest of the weights.
 #[derive(Debug, PartialEq)]
@@ -59,6 +61,17 @@ pub(crate) fn deterministic(workers: usize, lag: usize) -> TrainerConfig {
         config.results.min_sample_timesteps_per_iteration = 200;
         config.results.weights_digest = true;
     })
+}
+
+#[test]
+fn a_run_that_was_iterated_before_ends_at_its_limit_too() {
+    let run = without_hanging("a run to its limit", || {
+        let mut trainer = Trainer::new(deterministic(2, 1), |_: &EnvContext| CartPole::new()).unwrap();
+        trainer.next().unwrap().unwrap();
+        trainer.run(StopWhen { env_steps: Some(3_000), ..StopWhen::default() }).unwrap()
+    });
+    assert_eq!(run.reason, Some(StopReason::EnvSteps));
+    assert!(run.ledger_closed() && run.steps.sampled.env >= 3_000, "{:?}", run.steps);
 }
 
 fn run(trainer: Trainer, stop: StopWhen) -> (Outcome, Run) {

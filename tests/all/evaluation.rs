@@ -268,6 +268,22 @@ fn the_best_goes_into_the_folder_of_the_run_that_goes_on() {
     assert_eq!(Checkpoint::load(new.path().join("best")).unwrap().score, kept.score);
 }
 
+#[test]
+fn the_best_of_a_run_that_goes_on_counts_its_updates_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = evaluated(small(0), 1);
+    let mut trainer = scripted(&config, &Script::new(&[1.0]), folder.path()).build().unwrap();
+    until(&mut trainer, |dict| count(dict, "made") >= 10);
+    trainer.finish().unwrap();
+    let builder = scripted(&config, &Script::new(&[2.0]), folder.path()).resume(Resume::auto());
+    let mut trainer = builder.build().unwrap();
+    until(&mut trainer, |dict| number(dict, "best.episode_reward_mean") == Some(2.0));
+    let run = trainer.finish().unwrap();
+    let (best, last) = (&run.best[DEFAULT_POLICY].state, &only(&run).state);
+    assert!(best.updates <= last.updates, "{} updates of {}", best.updates, last.updates);
+    assert!(best.global_step <= last.global_step, "{} env-steps of {}", best.global_step, last.global_step);
+}
+
 /// CartPole that waits in evaluations: each step takes one message, until the sender is dropped. Also whether
 /// a step has begun.
 fn gated() -> (Sender<()>, Arc<AtomicBool>, impl Fn(&EnvContext) -> Before<Gate> + Clone) {

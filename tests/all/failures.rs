@@ -294,6 +294,7 @@ fn results_do_not_grow_with_the_threads_that_were_left_behind() {
         config.workers.num_envs_per_worker = 1;
         config.learner.train_batch_size = 8;
         config.supervision.env_hang_timeout = Some(Duration::from_millis(2));
+        config.supervision.num_consecutive_worker_failures_tolerance = u32::MAX;
         config.supervision.max_num_worker_restarts = u32::MAX;
         config.learner.learner_queue_timeout = Duration::from_millis(1);
         let mut trainer = Trainer::new(config, make).unwrap();

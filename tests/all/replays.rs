@@ -102,6 +102,28 @@ fn a_run_with_failures_is_replayed_from_environments_and_from_its_fragments() {
 }
 
 #[test]
+fn the_results_of_a_replay_end_with_the_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.rec");
+    let run = record(config(), cartpole, Recording::to(&path));
+    for is_async in [false, true] {
+        let read = Replay::open(&path).unwrap();
+        let mut trainer = Trainer::builder(read.config().clone()).env(cartpole).replay(read).build().unwrap();
+        let again = without_hanging("the results of a replay", move || {
+            if is_async {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+                runtime.block_on(async { while trainer.next_result().await.transpose().unwrap().is_some() {} });
+            } else {
+                trainer.by_ref().for_each(|result| drop(result.unwrap()));
+            }
+            trainer.finish().unwrap()
+        });
+        assert_eq!(again.weights_digest(), run.weights_digest(), "async: {is_async}");
+        assert_eq!(again.steps.trained_once, run.steps.trained_once, "async: {is_async}");
+    }
+}
+
+#[test]
 fn a_replay_ends_where_it_is_told_to() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.rec");

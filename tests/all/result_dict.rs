@@ -10,6 +10,7 @@ use pronk::wrappers::{Chaos, ChaosConfig};
 use pronk::{Every, JsonLines, PpoConfig, Recording, ReportError, Reporter, ResultDict, Resume, StopReason};
 use serde_json::Value;
 
+use crate::deterministic::deterministic;
 use crate::fixtures::{iterations, small};
 
 /// The table of all keys.
@@ -357,4 +358,29 @@ fn results_can_be_awaited_and_a_wait_given_up_loses_nothing() {
         let updates = run.result.dict.number("info.learner.default_policy.num_grad_updates_lifetime");
         assert!(updates.is_some(), "{}", run.result);
     }
+}
+
+#[test]
+fn a_wait_given_up_does_not_change_what_a_deterministic_run_makes_of_an_iteration() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let config = deterministic(2, 1);
+    let results = |gives_up: bool| {
+        let mut trainer = Trainer::new(config.clone(), |_: &EnvContext| CartPole::new()).unwrap();
+        let results = runtime.block_on(async {
+            let mut results = Vec::new();
+            while results.len() < 20 {
+                let limit = if gives_up { Duration::from_micros(200) } else { Duration::MAX };
+                if let Ok(result) = tokio::time::timeout(limit, trainer.next_result()).await {
+                    let result = result.unwrap().unwrap();
+                    results.push((result.iteration, result.dict.get("digest_chain").unwrap().to_string()));
+                }
+                // The learner ends its round meanwhile.
+                tokio::time::sleep(Duration::from_millis(u64::from(gives_up) * 3)).await;
+            }
+            results
+        });
+        trainer.finish().unwrap();
+        results
+    };
+    assert_eq!(results(true), results(false));
 }

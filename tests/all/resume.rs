@@ -91,6 +91,18 @@ fn a_free_run_goes_on_and_accounts_for_what_was_in_flight() {
 }
 
 #[test]
+fn a_free_run_goes_on_with_fragments_of_another_length() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = with(free(), |config| config.learner.train_batch_size *= 3);
+    let start = |config: &TrainerConfig| {
+        cart_pole(config).checkpoints(saves_into(folder.path())).resume(Resume::auto()).build().unwrap()
+    };
+    start(&config).run(iterations(20)).unwrap();
+    let run = start(&with(config, |config| config.workers.rollout_fragment_length *= 2)).run(iterations(40)).unwrap();
+    assert!(run.ledger_closed() && !run.steps.dropped.contains_key("shape_mismatch"), "{:?}", run.steps);
+}
+
+#[test]
 fn a_run_that_has_ended_is_at_its_goal_when_resumed() {
     for config in [deterministic(2, 1), free()] {
         let folder = tempfile::tempdir().unwrap();

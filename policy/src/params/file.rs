@@ -130,7 +130,8 @@ impl Params {
             source => LoadError::Damaged(source),
         })?;
 
-        let mut values = Vec::with_capacity(layout.len());
+        // The layout may be larger than any file.
+        let mut values = Vec::with_capacity(layout.len().min(bytes.len() / size_of::<f32>()));
         for entry in layout.entries() {
             let name = || entry.name.clone();
             let Ok(tensor) = file.tensor(&entry.name) else {

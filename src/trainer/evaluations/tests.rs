@@ -84,6 +84,17 @@ fn a_resumed_run_counts_on_and_makes_what_was_in_progress_again() {
 }
 
 #[test]
+fn one_that_is_in_progress_or_interrupted_has_not_begun_and_skips_nothing() {
+    let (mut of_run, _, _guard) = evaluations(Every::EnvSteps(50), 0, None);
+    let as_before = |of_run: &Evaluations| (of_run.saved().since_env_steps, of_run.saved().skipped) == (0, 0);
+    of_run.begin(order(170));
+    assert!(skipped(&mut of_run, 170) == 2 && as_before(&of_run), "in progress");
+    of_run.take_in(Report { is_interrupted: true, ..Report::default() });
+    assert!(skipped(&mut of_run, 170) == 2 && as_before(&of_run), "interrupted");
+    assert!(of_run.is_due(|| 170), "a resumed run makes it again");
+}
+
+#[test]
 fn reports_that_were_not_read_in_time_are_one_with_the_sums_of_both() {
     let failed = |text: &str| Report { failed: 1, last_failure: Some(text.to_owned()), ..Report::default() };
     let made = Report { made: 1, episodes: 3, env_steps: 9, ..Report::default() };

@@ -70,6 +70,30 @@ fn the_end_of_a_run_interrupts_an_evaluation() {
 }
 
 #[test]
+fn an_evaluation_that_is_interrupted_is_saved_as_not_begun() {
+    without_hanging("a run that ends", || {
+        let folder = tempfile::tempdir().unwrap();
+        let steps = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&steps);
+        let make = move |_: &EnvContext| Endless(CartPole::new(), is_evaluator(), Arc::clone(&seen));
+        let config = with(evaluated(small(2), 1), |config| {
+            // The last checkpoint of such a run is taken once its threads have ended.
+            config.learner.admission = Admission::Free;
+            config.evaluation.every = Some(Every::EnvSteps(20));
+        });
+        let mut trainer = Trainer::builder(config).env(make).checkpoints(folder.path()).build().unwrap();
+        while steps.load(Ordering::Relaxed) == 0 {
+            trainer.next().unwrap().unwrap();
+        }
+        trainer.finish().unwrap();
+        let manifest = std::fs::read(folder.path().join("manifest.json")).unwrap();
+        let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+        let saved = &manifest["run"]["summary"]["evaluations"];
+        assert_eq!((&saved["since_env_steps"], &saved["skipped"]), (&0.into(), &0.into()), "{saved}");
+    });
+}
+
+#[test]
 fn evaluations_that_fail_are_counted_and_later_ones_are_made() {
     let faults = [
         (Fault::Error, "the gearbox is stuck"),

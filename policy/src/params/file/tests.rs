@@ -96,6 +96,12 @@ fn a_huge_header_is_refused_before_it_is_read() {
 }
 
 #[test]
+fn a_small_file_takes_little_memory_whatever_the_network_is() {
+    let huge = Arc::new(ParamLayout::new([("torso.weight", vec![usize::MAX / 4])]));
+    assert!(matches!(Params::from_safetensors(&huge, &file()), Err(LoadError::Shape { .. })));
+}
+
+#[test]
 fn a_damaged_header_is_refused() {
     let mut bytes = file();
     bytes[8] = b'?';
