@@ -64,7 +64,7 @@ pub(crate) fn text(env: &str) -> Result<String> {
     let of_pong = |game: &str| text.replacen("# Pong with", &format!("# {game} with what is tuned for Pong:"), 1);
     let text = &env.strip_prefix("atari:").map_or_else(|| text.to_owned(), of_pong);
     let line = text.lines().find(|line| line.starts_with("env = ")).unwrap_or_default();
-    // What the target return is differs from one environment to another.
-    let target = text.lines().find(|line| line.starts_with("episode_return_mean = ")).unwrap_or_default();
-    Ok(text.replacen(line, &format!("env = \"{env}\""), 1).replacen(target, &format!("# {target}"), 1))
+    let text = text.replacen(line, &format!("env = \"{env}\""), 1);
+    // What the target return is differs from one environment to another; a family may have none.
+    Ok(text.replacen("\nepisode_return_mean = ", "\n# episode_return_mean = ", 1))
 }

@@ -27,6 +27,15 @@ const PACKAGES: [(&str, &str, &str); 7] = [
     ("mpe2", "mpe2", "the MPE environments, such as pettingzoo:mpe2.simple_spread_v3"),
 ];
 
+/// Prints the version of the interpreter, or says on the standard error that it is too old. Python 2 reads it
+/// too.
+const VERSION: &str = "\
+import sys
+version = sys.version.split()[0]
+if sys.version_info < (3, 9):
+    sys.exit('it is Python ' + version)
+print(version)";
+
 impl Doctor {
     pub(crate) fn run(self) -> Result<ExitCode> {
         say!("pronk {}", env!("CARGO_PKG_VERSION"));
@@ -51,7 +60,7 @@ impl Doctor {
 
     fn python(&self) {
         let python = self.python.display();
-        let version = match self.ask("import sys; print(sys.version.split()[0]); sys.exit(sys.version_info < (3, 9))") {
+        let version = match self.ask(VERSION) {
             Ok(version) => version,
             Err(why) => {
                 line(
@@ -76,7 +85,10 @@ impl Doctor {
     fn ask(&self, script: &str) -> Result<String, String> {
         let asked = Command::new(&self.python).args(["-c", script]).output().map_err(|error| error.to_string())?;
         let last = |text: &[u8]| String::from_utf8_lossy(text).lines().last().unwrap_or_default().trim().to_owned();
-        if asked.status.success() { Ok(last(&asked.stdout)) } else { Err(last(&asked.stderr)) }
+        if asked.status.success() {
+            return Ok(last(&asked.stdout));
+        }
+        Err(Some(last(&asked.stderr)).filter(|why| !why.is_empty()).unwrap_or_else(|| asked.status.to_string()))
     }
 }
 

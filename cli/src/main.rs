@@ -23,6 +23,7 @@ mod export;
 mod messages;
 mod run_dir;
 mod run_file;
+mod run_lock;
 mod spread;
 mod start_up;
 mod sweep;

@@ -8,6 +8,8 @@ use anyhow::{Context, Result};
 use pronk::signals::{CtrlC, on_signal};
 use pronk::{RunFolder, StopReason};
 
+use crate::run_lock::RunLock;
+
 /// Where the first files of a run are while the run that it overwrites is still there.
 const STAGED: &str = ".starting";
 
@@ -15,6 +17,7 @@ const STAGED: &str = ".starting";
 /// Ctrl-C and SIGTERM, which end the process: the trainer does not listen for them yet.
 pub(crate) struct StartUp {
     folder: RunFolder,
+    lock: RunLock,
     /// Where its first files are.
     files: PathBuf,
     /// `None` once it is kept or removed.
@@ -30,21 +33,24 @@ struct Made {
 }
 
 impl StartUp {
-    /// Makes the folder of a run with `make`.
+    /// Makes the folder of a run with `make`, and locks it.
     ///
     /// # Errors
-    /// That of `make`, or a folder or signal handler that the system refuses.
+    /// That of `make`, a folder in which another process is at work, or a folder or signal handler that the
+    /// system refuses.
     pub(crate) fn begin(overwrites: bool, make: impl FnOnce() -> Result<RunFolder>) -> Result<Self> {
         let made = Arc::new(Mutex::new(None));
         let mut slot = lock(&made);
         let to_discard = Arc::clone(&made);
         let listening = on_signal(move |reason| end(&to_discard, reason)).context("cannot wait for Ctrl-C")?;
         let folder = make()?;
+        // Before it is changed, or could be removed: it may be the folder of another process.
+        let held = RunLock::take(folder.path())?;
         let staged = overwrites.then(|| folder.path().join(STAGED));
         let files = staged.clone().unwrap_or_else(|| folder.path().to_owned());
         *slot = Some(Made { folder: folder.clone(), staged });
         drop(slot);
-        let start_up = Self { folder, files, made, listening };
+        let start_up = Self { folder, lock: held, files, made, listening };
         match start_up.make_files_folder(overwrites) {
             Ok(()) => Ok(start_up),
             Err(error) => Err(start_up.failed(error)),
@@ -84,12 +90,12 @@ impl StartUp {
         Ok(())
     }
 
-    /// Keeps the folder, which it returns: from here on, the trainer listens for signals.
-    pub(crate) fn has_begun(self) -> RunFolder {
+    /// Keeps the folder, which it returns with its lock: from here on, the trainer listens for signals.
+    pub(crate) fn has_begun(self) -> (RunFolder, RunLock) {
         drop(self.listening);
         // Waits for a signal that has come before, which ends the process.
         lock(&self.made).take();
-        self.folder
+        (self.folder, self.lock)
     }
 
     /// Removes what was made, and returns the error of a run that cannot begin.

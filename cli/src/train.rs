@@ -88,7 +88,8 @@ impl Train {
             Ok(begun) => begun,
             Err(error) => return Err(start_up.failed(error)),
         };
-        let out = start_up.has_begun();
+        // Locked until the run has written how it ended.
+        let (out, _lock) = start_up.has_begun();
         if resumed.is_some() && !self.quiet && !self.json {
             note!("resumed after {} env-steps", info.from_env_steps().unwrap_or(0));
         }
@@ -99,7 +100,7 @@ impl Train {
         let unsaved = (run.whole != Whole::Nothing).then(|| run.save(&out)).and_then(Result::err);
         let failure = failure.map(anyhow::Error::from).or(unsaved.map(anyhow::Error::from));
         info.end(&run, failure.as_deref().map(|cause| cause as _))?;
-        self.print(&run, &out)?;
+        self.print(&run, &out, failure.as_ref())?;
         match failure {
             Some(cause) => Err(cause),
             None => Ok(run.exit_status().into()),
@@ -182,7 +183,7 @@ impl Train {
         }
     }
 
-    fn print(&self, run: &Run, out: &RunFolder) -> Result<()> {
+    fn print(&self, run: &Run, out: &RunFolder, failure: Option<&anyhow::Error>) -> Result<()> {
         if self.json {
             let mut line: Value = serde_json::from_str(&run.summary().to_string())?;
             line["run"] = out.path().display().to_string().into();
@@ -200,7 +201,8 @@ impl Train {
             Some(StopReason::Interrupted | StopReason::Terminated) => {
                 say!("interrupted; resume it with `pronk train --resume {out}`");
             }
-            _ if run.exit_status() != 0 => say!("the target return was not reached"),
+            // The error of a run that failed says why it has not reached its target.
+            _ if failure.is_none() && run.exit_status() != 0 => say!("the target return was not reached"),
             _ => {}
         }
         say!("{out}");

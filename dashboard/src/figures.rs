@@ -13,6 +13,9 @@ pub(crate) struct Figures {
     pub(crate) env_steps: Option<u64>,
     pub(crate) episode_return: Option<f64>,
     pub(crate) best_evaluation: Option<f64>,
+    pub(crate) newest_evaluation: Option<f64>,
+    /// The number of evaluations so far: their curve has fewer points if there are many.
+    pub(crate) evaluations: Option<u64>,
     pub(crate) wall_secs: Option<f64>,
     /// Since the start of the run.
     pub(crate) env_steps_per_s: Option<f64>,
@@ -33,6 +36,8 @@ impl Figures {
             env_steps,
             episode_return: result.number("episode_return_mean").or_else(|| result.number("episode_reward_mean")),
             best_evaluation: result.number("evaluation.best.episode_reward_mean"),
+            newest_evaluation: result.number("evaluation.episode_reward_mean"),
+            evaluations: count("evaluation.made"),
             wall_secs,
             env_steps_per_s: result.number("throughput.env_steps_per_s_since_start").or_else(mean_rate),
             results: count("training_iteration"),

@@ -166,6 +166,15 @@ def check_figures(page):
     assert (line["lo"], line["hi"]) == ([0, 1, 6], [9, 10, 20]), line
     by_hand = [1, 1, (4 * 0.5 + 1 * 0.25 + 1 * 0.125) / 0.875]
     assert all(abs(a - b) < 1e-12 for a, b in zip(found["smooth"], by_hand)), found
+    order = page.evaluate(
+        """async () => {
+            const { ranked } = await import('/assets/sweep.js');
+            const rows = [[null, 9], [0, 8], [1, 5], [1, 6], [2, null]].map(([rung, value], trial) =>
+                ({ rung, value, trial }));
+            return ['max', 'min'].map((mode) => ranked({ mode, rows }).map(({ trial }) => trial));
+        }"""
+    )
+    assert order == [[3, 2, 1, 0, 4], [2, 3, 1, 0, 4]], f"the highest rung first: {order}"
 
 
 def check_sweep(page, reader):
@@ -388,6 +397,7 @@ def main():
             checked(page_faked.check_looking, watch.url, reader)
             checked(page_faked.check_odd, watch.url, reader, routes["run"])
             checked(page_faked.check_gone_curves, watch.url, reader, routes["run"])
+            checked(page_faked.check_many_evaluations, watch.url, reader, routes["run"])
             checked(page_faked.check_missing, watch.url, reader, routes["compare"])
             checked(page_faked.check_live_sweep, watch.url, reader, routes["sweep"])
             checked(check_narrow_and_dark, watch.url, routes, reader)

@@ -1,7 +1,7 @@
 """Trains the tasks of benches/learning.toml over many seeds, keeps their curves, and writes docs/learning.md.
 
 A curve that is in docs/learning already is not made again, and a run that was killed or interrupted goes on from its
-last checkpoint: so does the command.
+last checkpoint, unless its settings have changed since: so does the command.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import numpy as np
 from scipy import stats
 
 POINTS = 200  # of a curve, at most
+TASK = "task.json"  # what a run was started for, in its folder
 EPISODES = 100  # that a point of a curve is the mean of, at least
 COLUMNS = ["seed", "env_steps", "seconds", "episode_return_mean"]
 
@@ -83,13 +84,18 @@ def train(args, task):
 
 
 def command(args, task, seed, folder):
-    train = [args.pronk, "train", "--json"]
-    if was_interrupted(folder):
-        return [*train, "--resume", folder]
-    train += [args.root / "configs" / task["config"], "--seed", str(seed), "--out", folder, "--overwrite"]
+    train, config = [args.pronk, "train", "--json"], args.root / "configs" / task["config"]
     settings = ["stop.episode_return_mean=none", f"stop.env_steps={task['env_steps']}", *task["settings"]]
     if task["python"]:
         settings.append(f"env_options.python={sys.executable}")
+    wanted = json.dumps({"config": config.read_text(), "settings": settings}, indent=1)
+    if was_interrupted(folder):
+        if was_started_for(folder, wanted):
+            return [*train, "--resume", folder]
+        print(f"{folder}: it was interrupted with other settings, and starts anew", flush=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / TASK).write_text(wanted)
+    train += [config, "--seed", str(seed), "--out", folder, "--overwrite"]
     return train + [part for setting in settings for part in ("--set", setting)]
 
 
@@ -100,6 +106,15 @@ def was_interrupted(folder):
         return False
     outcome = json.loads(about.read_text())["outcome"]
     return outcome is None or outcome["reason"] in ("interrupted", "terminated")
+
+
+def was_started_for(folder, wanted):
+    """Whether the run in a folder was started for this task."""
+    task = folder / TASK
+    if not task.exists() or task.read_text() != wanted:
+        return False
+    # A run is younger than its task: an older one is of another, and the run of this task could not begin.
+    return (folder / "run.json").stat().st_mtime_ns >= task.stat().st_mtime_ns
 
 
 def append_curve(path, seed, folder):

@@ -195,6 +195,21 @@ def check_gone_curves(url, reader, run):
     page.close()
 
 
+def check_many_evaluations(url, reader, run):
+    """All evaluations are counted, and the newest is one of them, however few points their curve has."""
+    page = reader.open(url + run)
+    page.locator(".chart .plot canvas").first.wait_for()
+
+    def many(answer):
+        answer["summary"].update(evaluations=5000, newest_evaluation=77)
+
+    with faked(page, "**/api/runs/*", many):
+        page.reload()
+        for figure in ["5,000 evaluations", "77"]:
+            until_text(page, ".panel dd", figure)
+    page.close()
+
+
 def check_missing(url, reader, comparison):
     """A comparison names the runs that it lacks, with the reason."""
     page = reader.open(f"{url}{comparison},nosuchrun")

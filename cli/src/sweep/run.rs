@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use pronk::{RunInfo, RunState, StopReason, machine};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -69,19 +69,27 @@ impl Run {
         self.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    /// The rung that it was started for; `None` if it never was.
+    /// The rung that it was started for, of so many; `None` if it never was.
     ///
     /// # Errors
-    /// A `trial.json` that cannot be read.
-    pub(super) fn rung(&self) -> Result<Option<usize>> {
+    /// A `trial.json` that cannot be read, or names a rung that there is not.
+    pub(super) fn rung(&self, n_rungs: usize) -> Result<Option<usize>> {
         let path = self.folder.join(TRIAL);
         if !path.exists() {
             return Ok(None);
         }
         let read = || format!("cannot read {}", path.display());
         let text = fs::read_to_string(&path).with_context(read)?;
-        let described: Described = serde_json::from_str(&text).with_context(read)?;
-        Ok(Some(described.rung))
+        let Described { rung, .. } = serde_json::from_str(&text).with_context(read)?;
+        ensure!(
+            rung < n_rungs,
+            "{} is damaged: its rung is {rung}, and the last one of the sweep is {}; correct it, or remove {} to train \
+             the run again",
+            path.display(),
+            n_rungs - 1,
+            self.folder.display()
+        );
+        Ok(Some(rung))
     }
 
     /// Writes what its process is started with: its settings, up to its rung, and then what it is.

@@ -37,7 +37,7 @@ impl Runs {
             let of_trial = trial.seeds.iter().map(|&seed| Run::new(folder, at + 1, seed));
             let from = runs.all.len();
             runs.all.extend(of_trial);
-            let begun = runs.all[from..].iter().map(Run::rung).collect::<Result<Vec<_>>>()?;
+            let begun = runs.all[from..].iter().map(|run| run.rung(plan.rungs.len())).collect::<Result<Vec<_>>>()?;
             // A kill may have come between the promotions of its seeds.
             rungs.push(begun.into_iter().flatten().max());
         }

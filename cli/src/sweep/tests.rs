@@ -114,3 +114,18 @@ fn a_run_of_another_host_is_told_apart_and_taken_over() {
     run.look("a", &[None]).unwrap();
     assert_eq!(run.state, State::Waiting);
 }
+
+#[test]
+fn a_rung_that_the_sweep_does_not_have_is_refused_naming_the_file() {
+    let (_sweep, run) = run(Value::Null, &[]);
+    assert_eq!(run.rung(3).unwrap(), None);
+    let write = |rung: usize| {
+        let trial = json!({ "parameters": {}, "seed": 1, "trial": 3, "rung": rung });
+        fs::write(run.folder.join("trial.json"), trial.to_string()).unwrap();
+    };
+    write(2);
+    assert_eq!(run.rung(3).unwrap(), Some(2));
+    write(3);
+    let error = run.rung(3).unwrap_err().to_string();
+    assert!(error.contains("trial.json") && error.contains("its rung is 3"), "{error}");
+}

@@ -1,7 +1,7 @@
 //! What `pronk train` makes of the folder of a run: when it begins, goes on, is overwritten, or cannot begin.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -76,6 +76,7 @@ fn a_run_is_overwritten_whole_and_only_once_the_new_one_can_begin() {
         assert!(!after.contains_key(&run.join(file)), "{file}");
     }
     assert_eq!(after[&run.join("notes.md")], b"old");
+    assert!(after.contains_key(&run.join(".lock")), "a process that waits for it must find the same file");
     let weights = |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "safetensors");
     assert!(before.keys().filter(weights).all(|path| !after.contains_key(path)), "no weights of the old run are left");
     let progress = String::from_utf8_lossy(&after[&run.join("checkpoints/PROGRESS")]).into_owned();
@@ -233,4 +234,34 @@ fn the_folder_of_a_run_that_is_being_trained_is_not_given_to_another() {
     assert_eq!(output.status.code(), Some(143), "{text}");
     assert!(text.contains("interrupted; resume it with `pronk train --resume live`"), "{text}");
     assert_eq!(pronk(folder, &["evaluate", "live", "--episodes", "1"]).0, 0);
+}
+
+#[test]
+fn a_folder_that_another_process_has_locked_is_refused_and_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let acrobot = config("acrobot.toml");
+    let (status, _, errors) = train(folder, &[&acrobot, "--out", "run"], 5000);
+    assert_eq!(status, 0, "{errors}");
+    fs::create_dir(folder.join("new")).unwrap();
+    // As by a process that has not written `run.json` yet.
+    let lock = |run: &str| {
+        let file = File::options().create(true).append(true).open(folder.join(run).join(".lock")).unwrap();
+        file.lock().unwrap();
+        file
+    };
+    let _locks = [lock("run"), lock("new")];
+    let before = files(folder);
+    let cases: &[(&[&str], &str)] = &[
+        (&["--resume", "run"], "run"),
+        (&[&acrobot, "--out", "run", "--overwrite"], "run"),
+        (&[&acrobot, "--out", "new"], "new"),
+        (&["--resume", "run", "--out", "new"], "new"),
+    ];
+    for (args, refused) in cases {
+        let (status, _, errors) = train(folder, args, 10_000);
+        let expected = format!("another process trains the run in {refused}, or is about to");
+        assert!(status == 2 && errors.contains(&expected), "{args:?}: {status} {errors}");
+    }
+    assert!(files(folder) == before, "what is refused changes nothing");
 }

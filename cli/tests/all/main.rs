@@ -253,6 +253,7 @@ fn every_printed_config_is_read_and_names_its_environment() {
         let (status, text, errors) = pronk(folder, &["config", &env]);
         assert_eq!(status, 0, "{env}: {errors}");
         assert!(text.contains(&format!("env = \"{env}\"")) && text.starts_with('#'), "{text}");
+        assert!(!text.starts_with("# #"), "a file without a target keeps its first line: {text}");
         assert_eq!(text.starts_with("# MsPacman with what is tuned for Pong: "), env == "atari:MsPacman", "{text}");
         fs::write(folder.join("config.toml"), text).unwrap();
         // The environment is refused after all settings have been read and checked.
@@ -362,6 +363,11 @@ fn a_target_that_is_missed_is_status_1() {
     assert_eq!((status, json(&line)["reached"].as_bool()), (1, Some(false)));
     let (status, text, _) = pronk(folder.path(), &[&args[..4], &["--quiet"]].concat());
     assert!(status == 1 && text.contains("\nthe target return was not reached\n"), "{text}");
+    // The first update throws the weights so far away that the loss overflows: the error alone says so.
+    let broken = ["learner.lr=1e30", "learner.grad_clip=none", "learner.max_consecutive_quarantined=1"];
+    let broken = broken.iter().flat_map(|setting| ["--set", *setting]).chain(["--quiet"]).collect::<Vec<_>>();
+    let (status, text, errors) = pronk(folder.path(), &[&args[..4], &broken[..]].concat());
+    assert!(status == 1 && errors.contains("error: ") && !text.contains("not reached"), "{text}{errors}");
 }
 
 #[test]
@@ -392,11 +398,18 @@ fn completions_and_the_doctor_need_nothing() {
     assert!(status == 0 && text.contains("missing python") && text.contains("--python"), "{text}");
     assert!(text.lines().any(|line| line.starts_with("  memory") && line.ends_with(" GiB")), "{text}");
 
-    // An interpreter in which every package is there, as far as the doctor asks.
-    let script = "printf '#!/bin/sh\\necho 4.2.0\\n' > python && chmod +x python";
+    // An interpreter that fails without a word, and one in which every package is there, as far as the doctor
+    // asks.
+    let script =
+        "printf '#!/bin/sh\\nexit 3\\n' > silent; printf '#!/bin/sh\\necho 4.2.0\\n' > python; chmod +x silent python";
     assert!(Command::new("sh").args(["-c", script]).current_dir(folder.path()).status().unwrap().success());
-    let python = folder.path().join("python");
-    let (status, text, _) = pronk(folder.path(), &["doctor", "--python", python.to_str().unwrap()]);
+    let doctor = |python: &str| {
+        let python = folder.path().join(python);
+        pronk(folder.path(), &["doctor", "--python", python.to_str().unwrap()])
+    };
+    let (status, text, _) = doctor("silent");
+    assert!(status == 0 && text.contains("silent: exit status: 3: install Python 3.9"), "{text}");
+    let (status, text, _) = doctor("python");
     assert!(status == 0 && !text.contains("missing"), "{text}");
     for module in ["cv2", "pettingzoo", "mpe2"] {
         assert!(text.lines().any(|line| line.contains(module) && line.ends_with("4.2.0")), "{text}");

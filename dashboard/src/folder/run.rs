@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pronk::{ResultDict, RunState};
+use pronk::{ResultDict, RunState, StopReason};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::last_line::last_line;
@@ -29,6 +30,9 @@ pub(crate) struct FolderRun {
     /// When it began, and why it failed, as `run.json` says.
     began: Option<u64>,
     failure: Option<String>,
+    /// Why it ended otherwise, and the env-steps at which its settings let it.
+    reason: Option<StopReason>,
+    max_env_steps: Option<u64>,
     settings: Settings,
     figures: Figures,
     /// The last result's value at the metric of its sweep.
@@ -76,6 +80,8 @@ impl FolderRun {
             state: RunState::Unknown,
             began: None,
             failure: None,
+            reason: None,
+            max_env_steps: None,
             settings: Settings::default(),
             figures: Figures::default(),
             value: None,
@@ -101,6 +107,16 @@ impl FolderRun {
 
     pub(crate) fn state(&self) -> RunState {
         self.state
+    }
+
+    /// Whether it has come to the end that its settings name: no signal has ended it, and it is not to go on
+    /// to more env-steps, as a trial of a sweep that was promoted.
+    pub(crate) fn has_completed(&self) -> bool {
+        self.state == RunState::Finished
+            && match self.reason {
+                Some(StopReason::EnvSteps) => self.figures.env_steps >= self.max_env_steps,
+                reason => reason.and_then(StopReason::signal_status).is_none(),
+            }
     }
 
     pub(crate) fn is_loaded(&self) -> bool {
@@ -218,6 +234,7 @@ impl FolderRun {
         self.state = state;
         self.began = began(&info);
         self.failure = info["outcome"]["failure"].as_str().map(str::to_owned);
+        self.reason = StopReason::deserialize(&info["outcome"]["reason"]).ok();
         if let Some(loaded) = &mut self.loaded
             && *loaded.info != info
         {
@@ -230,6 +247,7 @@ impl FolderRun {
         self.settings_problem = settings.as_ref().err().cloned();
         let settings = settings.unwrap_or_default();
         self.settings = Settings::of(&settings);
+        self.max_env_steps = settings["stop"]["env_steps"].as_u64();
         if let Some(loaded) = &mut self.loaded {
             loaded.settings = Arc::new(settings);
         }
@@ -298,4 +316,36 @@ impl FolderRun {
 
 fn unread(error: &io::Error) -> String {
     format!("results.jsonl cannot be read: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_run_has_completed_unless_it_is_to_go_on_or_has_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("results.jsonl", "{\"training_iteration\":1,\"num_env_steps_sampled\":100}\n");
+        let ended = |reason: &str| json!({"reason": reason, "failure": null});
+        let cases = [
+            (ended("env_steps"), 100, true),
+            (ended("env_steps"), 400, false),
+            (ended("return_reached"), 400, true),
+            (ended("terminated"), 400, false),
+            (json!({"reason": "env_steps", "failure": "it broke"}), 100, false),
+            (Value::Null, 100, false),
+        ];
+        for (outcome, limit, expected) in cases {
+            write("config.toml", &format!("stop.env_steps = {limit}"));
+            write("run.json", &json!({"outcome": outcome}).to_string());
+            let mut run = FolderRun::new(folder.path().to_owned(), None);
+            run.look(None);
+            assert_eq!(run.has_completed(), expected, "{outcome} {limit}");
+        }
+    }
 }

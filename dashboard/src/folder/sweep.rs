@@ -36,6 +36,8 @@ struct Trial {
     number: Value,
     seed: Option<String>,
     parameters: Map<String, Value>,
+    /// The rung that it was started for, from 0.
+    rung: Option<u64>,
 }
 
 impl SweepFolder {
@@ -98,6 +100,7 @@ impl SweepFolder {
                 "trial": trial.number,
                 "seed": trial.seed,
                 "parameters": trial.parameters,
+                "rung": trial.completed_rung(run.is_some_and(FolderRun::has_completed)),
                 "value": run.and_then(FolderRun::value),
                 "env_steps": run.and_then(|run| run.figures().env_steps).map(|steps| steps.to_string()),
                 "state": word(state),
@@ -132,7 +135,13 @@ impl Trial {
         // As text, because JavaScript rounds integers above 2^53.
         self.seed = trial["seed"].as_u64().map(|seed| seed.to_string());
         self.parameters = trial["parameters"].as_object().cloned().unwrap_or_default();
+        self.rung = trial["rung"].as_u64();
         true
+    }
+
+    /// The highest rung that it has completed: one that was started for a rung has completed those below.
+    fn completed_rung(&self, has_completed: bool) -> Option<u64> {
+        if has_completed { self.rung } else { self.rung?.checked_sub(1) }
     }
 }
 

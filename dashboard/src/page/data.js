@@ -63,6 +63,8 @@ export function connect(say) {
     // A browser tries again after some errors alone, and tells none.
     source.addEventListener("error", async () => {
       source.close();
+      // Or the page would soon say that it is live again.
+      clearTimeout(timer);
       wasLost = true;
       const [state, words] = await whyLost();
       if (source !== mine) return;

@@ -263,13 +263,9 @@ function videoPanel(id) {
   image.hidden = true;
   play.hidden = !isCalm;
   const update = (run) => {
-    const { x, mean } = run.evaluation;
-    line.update({
-      n: x.length,
-      last: or_dash(mean.at(-1), figure),
-      best: or_dash(run.summary.best_evaluation, figure),
-    });
-    element.hidden = x.length === 0 && run.videos.length === 0;
+    const { evaluations: n, newest_evaluation: newest, best_evaluation: best } = run.summary;
+    line.update({ n, last: or_dash(newest, figure), best: or_dash(best, figure) });
+    element.hidden = !n && run.videos.length === 0;
     figureOfVideo.hidden = run.videos.length === 0;
     const followsNewest = chosen == null || chosen === videos[0]?.name;
     if (run.videos.map(({ name }) => name).join() !== videos.map(({ name }) => name).join()) {

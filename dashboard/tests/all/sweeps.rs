@@ -25,7 +25,7 @@ fn a_sweep_is_shown_with_its_trials() {
             fs::create_dir(&trial).unwrap();
         }
         let parameters = json!({"learner.lr": 0.001, "algorithm": "ppo"});
-        let described = json!({"parameters": parameters, "seed": seed, "trial": number, "rung": 0});
+        let described = json!({"parameters": parameters, "seed": seed, "trial": number, "rung": 2});
         fs::write(trial.join("trial.json"), described.to_string()).unwrap();
     }
     let watch = Dashboard::watch("127.0.0.1:0", [folder.path()]).unwrap();
@@ -50,14 +50,14 @@ fn a_sweep_is_shown_with_its_trials() {
     let rows = sweep["rows"].as_array().unwrap();
     let run = &rows[0]["run"];
     let first = json!({
-        "trial": 1, "seed": "1", "parameters": {"learner.lr": 0.001, "algorithm": "ppo"}, "value": 7.5, "env_steps": "4000",
-        "state": "finished", "run": run,
+        "trial": 1, "seed": "1", "parameters": {"learner.lr": 0.001, "algorithm": "ppo"}, "rung": 2, "value": 7.5,
+        "env_steps": "4000", "state": "finished", "run": run,
     });
     assert_eq!(rows[0], first);
     assert_eq!(get(addr, &format!("/api/runs/{}", run.as_str().unwrap())).status, 200);
     let last = json!({
-        "trial": 2, "seed": "18446744073709551615", "parameters": {"learner.lr": 0.001, "algorithm": "ppo"}, "value": null, "env_steps": null,
-        "state": "waiting", "run": null,
+        "trial": 2, "seed": "18446744073709551615", "parameters": {"learner.lr": 0.001, "algorithm": "ppo"}, "rung": 1,
+        "value": null, "env_steps": null, "state": "waiting", "run": null,
     });
     assert_eq!(rows[2], last);
 }
