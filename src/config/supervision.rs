@@ -11,8 +11,8 @@ use super::{seconds, seconds_or_never};
 #[serde(default, deny_unknown_fields)]
 pub struct SupervisionConfig {
     /// Consecutive failures, hangs among them, without a finished fragment between them, that a worker
-    /// survives; one more ends it, and the last worker ends the run. With groups or tasks, a failure is one of all of them. (RLlib:
-    /// 100, without backoff.)
+    /// survives; one more ends it, and the last worker ends the run. With groups or tasks, a failure is one
+    /// of all of them. (RLlib: 100, without backoff.)
     pub num_consecutive_worker_failures_tolerance: u32,
     /// Restarts of all workers within `worker_restart_window`; one more ends the run. (RLlib counts the whole
     /// run.)

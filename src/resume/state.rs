@@ -215,7 +215,7 @@ impl Resumed {
         self.source.queued.clear();
     }
 
-    /// Drops fragments that have not become a train batch: those of another length cannot be joined with them.
+    /// Drops fragments that have not become a train batch: those of another length do not join them.
     pub(crate) fn drop_fragments(&mut self) {
         self.source.partial.clear();
         self.source.queued.clear();
