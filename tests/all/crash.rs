@@ -191,7 +191,9 @@ fn results(folder: &Path) -> Vec<Value> {
 /// What the next process has to say of the run: how many env-steps are rewound. `None` without a checkpoint.
 fn rewound(folder: &Path) -> Option<u64> {
     let dir = folder.join("checkpoints");
-    let manifest = std::fs::read(dir.join("manifest.json")).ok()?;
+    // A kill during the first save may leave the second name only.
+    let names = ["manifest.json", "manifest-000001.json"];
+    let manifest = names.iter().find_map(|name| std::fs::read(dir.join(name)).ok())?;
     let manifest: Value = serde_json::from_slice(&manifest).unwrap();
     let saved = manifest["run"]["summary"]["env_steps"].as_u64().unwrap();
     let progress = std::fs::read_to_string(dir.join("PROGRESS")).unwrap_or_default();
