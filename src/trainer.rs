@@ -207,6 +207,7 @@ impl Trainer {
         self.begin_iteration();
         while !(self.has_learned_all() || self.iteration_is_complete()) {
             // Before the wait, or calls that are given up early would never come to a result.
+            self.clock.enter(TrainerState::Listening);
             if let Err(error) = debug_span!("take_in").in_scope(|| self.take_in()) {
                 return Some(Err(error));
             }
@@ -250,15 +251,14 @@ impl Trainer {
 
     /// Begins an iteration, unless a call of `next_result` that was given up has begun it.
     fn begin_iteration(&mut self) {
+        let limit = self.limit_of_turns();
         if std::mem::replace(&mut self.is_under_way, true) {
+            self.engine.iter().for_each(|engine| engine.limit(limit));
             return;
         }
         // Before anything moves again, so that a run that repeats evaluates the same weights.
         self.evaluate_if_due();
-        let limit = self.limit_of_turns();
-        if let Some(engine) = &mut self.engine {
-            engine.begin(limit);
-        }
+        self.engine.iter_mut().for_each(|engine| engine.begin(limit));
     }
 
     /// The limit of env-steps, as turns of this process see it.

@@ -89,7 +89,7 @@ pub enum NextError {
     /// A timeout; ask again.
     #[error("no batch came within the timeout")]
     TimedOut,
-    /// The run rests between two iterations, for which nobody upstream is to blame; ask again.
+    /// The run rests between two iterations, which is no fault of the workers; ask again.
     #[error("the run rests until its next iteration begins")]
     Resting,
     /// No more items will come.

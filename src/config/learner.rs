@@ -80,11 +80,12 @@ pub struct LearnerConfig {
     pub num_multi_gpu_tower_stacks: usize,
     /// Threads that load stacks; with several, train batches may change order. (RLlib: 16.)
     pub num_data_load_threads: usize,
-    /// Threads of an update on the CPU, the learner's own included; `None` is one per core; or one without
-    /// rollout workers, unless the run listens for hosts. Rollout workers are the first of them, while they
-    /// or their fragments wait for the learner; only those that there are no workers for are started. Several
-    /// CPU devices share them. The number does not change the result by a bit. Each takes some hundred rows
-    /// at a time, 68 of images, so small batches occupy few. (RLlib leaves this to the tensor library.)
+    /// Threads of an update on the CPU, the learner's own included, 1024 at most; `None` is one per core; or
+    /// one without rollout workers, unless the run listens for hosts. Rollout workers are the first of them,
+    /// while they or their fragments wait for the learner; only those that there are no workers for are
+    /// started. Several CPU devices share them. The number does not change the result by a bit. Each takes
+    /// some hundred rows at a time, 68 of images, so small batches occupy few. (RLlib leaves this to the
+    /// tensor library.)
     pub num_learner_threads: Option<NonZeroUsize>,
     /// Precision of the factors that an update multiplies, on the CPU. `bf16` needs a processor with AMX.
     /// Weights, sums, gradients and the optimiser are `f32` in any case.

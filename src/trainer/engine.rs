@@ -91,6 +91,13 @@ impl Engine {
         }
     }
 
+    /// Limits the env-steps of a round that has begun without a limit.
+    pub(super) fn limit(&self, env_steps: Option<u64>) {
+        if let Self::Threads { turns: Some(turns), .. } = self {
+            turns.begin(env_steps);
+        }
+    }
+
     /// Whether the learner has trained on the last batch of the round and reported it. Under free admission
     /// there are no rounds.
     pub(super) fn round_is_over(&self) -> bool {
@@ -197,8 +204,8 @@ impl Engine {
         }
     }
 
-    /// Has workers that take turns post their seats for the checkpoint `number`; returns how many will: not
-    /// those that gave up in an environment that hangs.
+    /// Has workers that take turns post their seats for the checkpoint `number`; returns how many will. Marks
+    /// are accepted for workers that gave up in an environment that hangs, too, and not answered.
     pub(super) fn mark(&self, number: u64) -> usize {
         match self {
             Self::Threads { turns: Some(turns), workers, .. } => turns.mark(number).len().min(workers.n_running()),

@@ -72,7 +72,7 @@ impl Run {
     /// The rung that it was started for, of so many; `None` if it never was.
     ///
     /// # Errors
-    /// A `trial.json` that cannot be read, or names a rung that there is not.
+    /// A `trial.json` that cannot be read, or names a rung that the sweep does not have.
     pub(super) fn rung(&self, n_rungs: usize) -> Result<Option<usize>> {
         let path = self.folder.join(TRIAL);
         if !path.exists() {

@@ -28,8 +28,7 @@ export function oneSweep({ main, h1, title }, id) {
   const showHead = ({ name, mode, metric, rows }) => {
     title(`Sweep ${name}`);
     const best = `${mode === "min" ? "lowest" : "highest"} ${metric}`;
-    const hasRungs = rows.some(({ rung }) => rung > 0);
-    setText(about, hasRungs ? `Highest rung first, and the ${best} of each` : `The ${best} first`);
+    setText(about, hasRungs(rows) ? `Highest rung first, and the ${best} of each` : `The ${best} first`);
     const n = (...states) => whole(rows.filter((row) => states.includes(row.state)).length);
     figures.update([
       ["Trials", whole(rows.length)],
@@ -75,13 +74,16 @@ export function oneSweep({ main, h1, title }, id) {
 
 const keyOf = (row) => (row.trial == null ? `run ${row.run}` : `${row.trial} of seed ${row.seed}`);
 
+const hasRungs = (rows) => rows.some(({ rung }) => rung > 0);
+
 // The trials with the best first, and those without a value last. As in the program's table, one that has completed a
 // higher rung is better: values at different rungs are not comparable.
 export function ranked({ mode, rows }) {
-  const sign = mode === "min" ? 1 : -1;
+  const sign = mode === "min" ? 1 : -1,
+    rungOf = hasRungs(rows) ? ({ rung }) => rung ?? -1 : () => 0;
   const order = (a, b) =>
     (a.value == null) - (b.value == null) ||
-    (b.rung ?? -1) - (a.rung ?? -1) ||
+    rungOf(b) - rungOf(a) ||
     sign * ((a.value ?? 0) - (b.value ?? 0)) ||
     a.trial - b.trial;
   return [...rows].sort(order);

@@ -78,8 +78,9 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
         outcome
     }
 
-    /// Waits until the minibatch buffer has a batch, answering requests meanwhile.
-    fn wait_for_batch(&mut self) -> Result<(), NextError> {
+    /// Waits until the minibatch buffer has a batch, answering requests meanwhile. While the run rests, the
+    /// wait has not `started`.
+    fn wait_for_batch(&mut self, started: &mut f64) -> Result<(), NextError> {
         let mut left = self.config.learner_queue_timeout;
         loop {
             while let Ok(request) = self.requests.try_recv() {
@@ -95,15 +96,15 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
             match self.held.ring.load(wait) {
                 Err(NextError::TimedOut) if left > wait => left -= wait,
                 // However long the trainer takes between two iterations, the learner does not starve.
-                Err(NextError::Resting) => {}
+                Err(NextError::Resting) => *started = self.clock.now_secs(),
                 loaded => return loaded,
             }
         }
     }
 
     fn dequeue_and_learn(&mut self) -> Result<StepOutcome, LearnerLoopError> {
-        let started = self.clock.now_secs();
-        let loaded = debug_span!("queue").in_scope(|| self.wait_for_batch());
+        let mut started = self.clock.now_secs();
+        let loaded = debug_span!("queue").in_scope(|| self.wait_for_batch(&mut started));
         let waited_secs = self.clock.now_secs() - started;
         self.metrics.record_wait(waited_secs);
         // It is loaded: `next` does not wait.

@@ -174,7 +174,7 @@ impl CallMonitor {
     /// Sets how many steps of the unfinished fragment are not booked yet, and agent-steps beside them of
     /// policies that are not trained.
     pub(crate) fn set_unbooked(&self, steps: Steps, untrained: u64) {
-        // Whoever sees one of the counts also sees that the worker has left the call before it.
+        // A thread that sees one of the counts also sees that the worker has left the call before it.
         self.shared.env_steps.store(steps.env, Ordering::Release);
         self.shared.agent_steps.store(steps.agent, Ordering::Release);
         self.shared.untrained.store(untrained, Ordering::Release);

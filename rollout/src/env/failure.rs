@@ -165,6 +165,15 @@ pub enum EnvFailureCause {
 }
 
 impl EnvFailureCause {
+    /// The last observation that a hang names, to be filled in by a worker that knows it.
+    pub(crate) fn last_obs_mut(&mut self) -> Option<&mut Option<ObsColumn>> {
+        match self {
+            EnvFailureCause::Hang { last_obs, .. } => Some(last_obs),
+            EnvFailureCause::Explained { cause, .. } => cause.last_obs_mut(),
+            _ => None,
+        }
+    }
+
     /// The key under which the step ledger books the lost steps.
     pub fn key(&self) -> &'static str {
         match self {

@@ -33,8 +33,8 @@ pub struct ResumedSeats {
     pub restarts: Vec<Duration>,
 }
 
-/// The ends of a worker, which its thread does not hold while it is in its environments: whoever abandons the
-/// thread takes them, for a replacement, or so that the forward edge closes.
+/// The ends of a worker, which its thread does not hold while it is in its environments: the supervisor takes
+/// them from a thread that it abandons, for a replacement, or so that the forward edge closes.
 #[derive(Clone)]
 pub(super) struct CurrentEnds(Arc<Mutex<Option<WorkerEnds<ByPolicy<Params>>>>>);
 
@@ -52,7 +52,7 @@ impl CurrentEnds {
         self.lock().is_none()
     }
 
-    /// A clone of the backward end, which may be kept.
+    /// A clone of the backward end. It may be kept: only a forward end holds an edge open.
     pub(super) fn weights(&self) -> Option<WeightSource<ByPolicy<Params>>> {
         self.lock().as_ref().map(|ends| ends.weights.clone())
     }

@@ -216,7 +216,7 @@ impl SupervisedWorker {
 
     /// Decides whether the worker tries again or gives up, which `report` then says.
     pub(super) fn recover(&mut self, missed: Missed, report: &mut WorkerReport) -> Result<(), NoFragment> {
-        // Whoever replaced it has paid for the restart, and its environments are made elsewhere.
+        // The supervisor has paid for the restart of one that it has replaced.
         if self.seat.monitor.is_taken_over() {
             return Err(NoFragment::Closed);
         }

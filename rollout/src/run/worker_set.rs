@@ -139,14 +139,13 @@ impl WorkerSet {
         Ok(Self { reports, board, supervisor, ended, spent_restarts, go: Some(go), _wanted: wanted })
     }
 
-    /// Has the workers begin, and returns true; false if they have begun before.
-    pub fn begin(&mut self) -> bool {
-        let Some(go) = self.go.take() else { return false };
+    /// Has the workers begin, unless they have.
+    pub fn begin(&mut self) {
+        let Some(go) = self.go.take() else { return };
         // The channel has room for one message per thread, so none is refused.
         for _ in 0..go.capacity().unwrap_or(0) {
             let _ = go.try_send(());
         }
-        true
     }
 
     /// What the workers report.

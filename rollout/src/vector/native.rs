@@ -301,7 +301,8 @@ fn obs_len<K: Kernel>() -> usize {
 
 /// One step of every environment, compiled for every instruction set. Returns whether all results are finite.
 struct AllBlocks<'a, K: Kernel> {
-    /// An episode that continues after more steps is truncated; none is counted beyond `u32::MAX`.
+    /// The steps after which an episode goes on for one more at most; `u32::MAX` without a limit, as counts
+    /// stay at that.
     most_steps: u32,
     columns: &'a mut [Column],
     actions: &'a [K::Action],
@@ -358,8 +359,8 @@ fn step_block<K: Kernel>(
     }
 }
 
-/// Counts a step of each environment and truncates episodes of more than so many. Returns whether all results
-/// are finite.
+/// Counts a step of each environment and truncates episodes that have more than `most_steps` now. Returns
+/// whether all results are finite.
 #[inline(always)]
 fn count(obs: &[f32], rewards: &[f32], ends: &mut [End], lens: &mut [u32], sums: &mut [f64], most_steps: u32) -> bool {
     for (((end, len), sum), reward) in ends.iter_mut().zip(lens).zip(sums).zip(rewards) {

@@ -22,7 +22,7 @@ use super::restart::RestartPolicy;
 use super::rollout_worker::{BetweenSteps, MakeFragments, RolloutWorker};
 use super::seat_state::SavedMaker;
 use crate::act::{Inference, PolicyActor, PolicyFault, WorkerPolicy};
-use crate::env::{EnvFailureCause, EnvSpec, Restarted};
+use crate::env::{EnvSpec, Restarted};
 use crate::pool::{AdaptiveGather, Answer, EnvFactory, EnvPool, Gather, GroupFailure, GroupStep, Order};
 
 use waiting::Waiting;
@@ -463,8 +463,9 @@ impl Gathering {
         let GroupFailure { mut failure, abandoned } = failure;
         let size = self.groups.group_size();
         let Some(columns) = self.actor.columns() else { return };
-        if let EnvFailureCause::Hang { last_obs: last_obs @ None, .. } = &mut failure.cause {
-            *last_obs = columns.last_obs(failure.index as usize);
+        let index = failure.index as usize;
+        if let Some(last_obs @ None) = failure.cause.last_obs_mut() {
+            *last_obs = columns.last_obs(index);
         }
         let mut lost = failure.steps_made as u64;
         for env in group * size..(group + 1) * size {
