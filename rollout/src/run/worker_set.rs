@@ -4,8 +4,9 @@ mod status_board;
 mod supervisor;
 
 use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle, ScopedJoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Sender, bounded};
@@ -19,7 +20,7 @@ use super::restarts::{RestartBudget, SpentRestarts};
 use super::start_error::StartError;
 use super::supervised::{Shared, SupervisedWorker, thread_name};
 use crate::env::CallMonitor;
-use crate::worker::{MakeWorker, RestartPolicy, SeatState, WorkerSeat};
+use crate::worker::{BuildError, MakeWorker, RestartPolicy, SeatState, WorkerSeat};
 
 use status_board::StatusBoard;
 use supervisor::{Supervisor, Threads};
@@ -78,8 +79,8 @@ pub struct JoinOutcome {
 }
 
 impl WorkerSet {
-    /// Makes a worker for each of the edges' ends, one after the other on the calling thread, and starts
-    /// their threads: `rollout-1`, `rollout-2`, … `make` is kept for replacements.
+    /// Makes a worker for each of the edges' ends, as many at a time as there are cores, and starts their
+    /// threads: `rollout-1`, `rollout-2`, … `make` is kept for replacements.
     ///
     /// # Errors
     /// A worker that cannot be made or has other spaces than the first, or a thread that cannot be spawned.
@@ -194,31 +195,60 @@ fn make_workers(
     shared: &Shared,
     seats: Vec<SeatState>,
 ) -> Result<Vec<SupervisedWorker>, StartError> {
-    let mut workers: Vec<SupervisedWorker> = Vec::new();
-    let mut seats = seats.into_iter();
-    for number in (config.first_worker..).take(n) {
+    let mut saved = seats.into_iter();
+    let mut seats = (config.first_worker..).take(n).map(|number| {
         // A monitor keeps observations only for the report of a hang.
         let monitor = match config.env_hang_timeout {
             Some(_) => CallMonitor::keeping_observations(),
             None => CallMonitor::new(),
         };
-        let seat = match seats.next() {
+        match saved.next() {
             Some(saved) => WorkerSeat::resumed(number, monitor, saved),
             None => WorkerSeat::first(number, monitor),
-        };
-        let worker = SupervisedWorker::start(shared.clone(), seat)
-            .map_err(|cause| StartError::Worker { thread: thread_name(number), cause: Box::new(cause) })?;
-        let first = workers.first().and_then(SupervisedWorker::env_spec);
-        if let (Some(first), Some(this)) = (first, worker.env_spec())
-            && !this.has_spaces_of(&first)
-        {
-            let (first, this) = (Box::new(first), Box::new(this));
-            let (thread, first_thread) = (thread_name(number), thread_name(config.first_worker));
-            return Err(StartError::SpacesDiffer { thread, first_thread, first, this });
         }
-        workers.push(worker);
+    });
+    let mut workers: Vec<SupervisedWorker> = Vec::new();
+    // More at a time would share the cores, and run out of the time that each has to start.
+    let at_a_time = thread::available_parallelism().map_or(1, usize::from);
+    while workers.len() < n {
+        for worker in start_together(shared, seats.by_ref().take(at_a_time))? {
+            let first = workers.first().and_then(SupervisedWorker::env_spec);
+            if let (Some(first), Some(this)) = (first, worker.env_spec())
+                && !this.has_spaces_of(&first)
+            {
+                let (first, this) = (Box::new(first), Box::new(this));
+                let (thread, first_thread) = (worker.thread.clone(), thread_name(config.first_worker));
+                return Err(StartError::SpacesDiffer { thread, first_thread, first, this });
+            }
+            workers.push(worker);
+        }
     }
     Ok(workers)
+}
+
+/// Makes the workers of these seats, each on a thread of its own: environments may take seconds to start.
+fn start_together(
+    shared: &Shared,
+    seats: impl Iterator<Item = WorkerSeat>,
+) -> Result<Vec<SupervisedWorker>, StartError> {
+    thread::scope(|scope| {
+        let spawn = |seat: WorkerSeat| {
+            let (thread, shared) = (thread_name(seat.worker), shared.clone());
+            let made = thread::Builder::new()
+                .name(thread.clone())
+                .spawn_scoped(scope, move || SupervisedWorker::start(shared, seat))
+                .map_err(|cause| StartError::Spawn { thread: thread.clone(), cause })?;
+            Ok((thread, made))
+        };
+        // All are spawned before the first is waited for.
+        let making = seats.map(spawn).collect::<Result<Vec<_>, StartError>>()?;
+        let made = |(thread, made): (String, ScopedJoinHandle<'_, Result<SupervisedWorker, BuildError>>)| {
+            // It catches the panics of environments; any other is passed on as one.
+            let made = made.join().unwrap_or_else(|panic| resume_unwind(panic));
+            made.map_err(|cause| StartError::Worker { thread, cause: Box::new(cause) })
+        };
+        making.into_iter().map(made).collect()
+    })
 }
 
 #[cfg(test)]

@@ -212,12 +212,29 @@ fn either_all_workers_start_or_none() {
 }
 
 #[test]
+fn workers_are_made_side_by_side_and_come_in_order() {
+    let (links, steps, _shutdown) = links();
+    let (make, begun) = (make_workers(|_: &EnvContext| Counter::of_three(), 0, &links), AtomicU32::new(0));
+    let make: Arc<MakeWorker> = Arc::new(move |seat: &WorkerSeat| {
+        begun.fetch_add(1, Ordering::SeqCst);
+        until("the others", || begun.load(Ordering::SeqCst) == 3);
+        make(seat)
+    });
+    let (reports, _unread) = mailbox(MAILBOX_CAPACITY, &Notifier::new());
+    let budget = RestartBudget::resumed(NO_PAUSE, &ResumedSeats::default().restarts);
+    let shared = Shared { make, budget, steps, token: links.token, reports, helper: None };
+    let seats = (1..4).map(|worker| WorkerSeat::first(worker, CallMonitor::new()));
+    let threads: Vec<_> =
+        start_together(&shared, seats).unwrap().into_iter().map(|worker| worker.thread.clone()).collect();
+    assert_eq!(threads, ["rollout-1", "rollout-2", "rollout-3"]);
+}
+
+#[test]
 fn a_worker_whose_making_panics_is_named() {
-    let made = AtomicU32::new(0);
     let (set, _run) = start_with(2, set_config(NO_PAUSE), |links| {
         let make = make_workers(|_: &EnvContext| Counter::of_three(), 0, links);
-        Arc::new(move |seat: &WorkerSeat| match made.fetch_add(1, Ordering::SeqCst) {
-            1 => panic!("no device"),
+        Arc::new(move |seat: &WorkerSeat| match seat.worker {
+            2 => panic!("no device"),
             _ => make(seat),
         })
     });
