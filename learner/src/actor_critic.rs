@@ -343,9 +343,10 @@ impl Learner for ActorCriticLearner {
     }
 
     fn obs_loaders(&self) -> ByPolicy<Arc<dyn ObsLoader>> {
-        // Minibatches and burn-in select observations later.
-        let uses_all = self.config.sgd_minibatch_size.is_none() && self.burn_in.is_empty();
-        let loader = if uses_all { self.network.obs_loader() } else { None };
+        // Burn-in selects steps later, and minibatches select columns.
+        let loader = if self.burn_in.is_empty() { self.network.obs_loader() } else { None };
+        let cuts = self.config.sgd_minibatch_size.is_some();
+        let loader = loader.filter(|loader| !cuts || loader.selects_columns());
         loader.into_iter().map(|loader| (self.config.policy.clone(), loader)).collect()
     }
 }

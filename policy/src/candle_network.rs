@@ -340,6 +340,10 @@ impl ObsLoader for Uploader {
         *into = LoadedObs { rows: len / row, place: Place::Device(there) };
         Ok(())
     }
+
+    fn selects_columns(&self) -> bool {
+        true
+    }
 }
 
 /// Observations of a space as floats on a device.

@@ -15,6 +15,11 @@ pub trait ObsLoader: Send + Sync {
     /// # Errors
     /// Observations of another length, and failures of the device.
     fn load(&self, obs: ObsRef<'_>, columns: usize, into: &mut LoadedObs) -> Result<(), PolicyError>;
+
+    /// Whether [`LoadedObs::columns`] has what it loads: without it, loading is of no use for minibatches.
+    fn selects_columns(&self) -> bool {
+        false
+    }
 }
 
 /// The observations of one batch on a network's device, in reused storage. An [`ObsLoader`] fills it;
@@ -60,6 +65,27 @@ impl LoadedObs {
     /// The number of observations.
     pub fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// The observations of these of the batch's `of` columns, copied on the device; `None` if they are not on
+    /// one device.
+    ///
+    /// # Errors
+    /// A column that is not there, and failures of the device.
+    pub fn columns(&self, columns: &[usize], of: usize) -> Result<Option<Self>, PolicyError> {
+        let Place::Device(obs) = &self.place else { return Ok(None) };
+        let steps = self.rows.checked_div(of).unwrap_or(0);
+        let select = || {
+            // A GPU would read whatever is there.
+            if let Some(column) = columns.iter().find(|column| **column >= of) {
+                candle_core::bail!("there is no column {column} of {of}");
+            }
+            let indices = columns.iter().map(|column| *column as u32).collect();
+            let indices = Tensor::from_vec(indices, columns.len(), obs.device())?;
+            obs.reshape([&[steps, of], &obs.dims()[1..]].concat())?.index_select(&indices, 1)?.flatten(0, 1)
+        };
+        let there = select().map_err(|source| PolicyError::Tensor { doing: "selecting columns", source })?;
+        Ok(Some(Self { rows: steps * columns.len(), place: Place::Device(there) }))
     }
 }
 

@@ -76,7 +76,8 @@ pub struct LearnerConfig {
     pub devices: Vec<DeviceSpec>,
     /// Stacks that threads load train batches into ahead of the learner, with observations on its device; 0
     /// for none. The first batch then gets one pass, and each later one a pass more up to `num_sgd_iter`, as
-    /// in RLlib. With minibatches or `model.burn_in`, observations are copied when used. (RLlib: 1.)
+    /// in RLlib. With `model.burn_in`, or minibatches on several devices, observations are copied when used.
+    /// (RLlib: 1.)
     pub num_multi_gpu_tower_stacks: usize,
     /// Threads that load stacks; with several, train batches may change order. (RLlib: 16.)
     pub num_data_load_threads: usize,

@@ -40,9 +40,13 @@ impl Minibatches {
         Some(columns)
     }
 
-    /// The minibatch that begins at index `first` of the order.
-    pub(super) fn take(&self, batch: &SampleBatch, first: usize, columns: usize) -> Result<SampleBatch, LearnError> {
-        let columns = &self.order[first..(first + columns).min(self.order.len())];
+    /// The columns of the minibatch that begins at index `first` of the order.
+    pub(super) fn columns(&self, first: usize, columns: usize) -> &[usize] {
+        &self.order[first..(first + columns).min(self.order.len())]
+    }
+
+    /// The minibatch of these columns.
+    pub(super) fn take(&self, batch: &SampleBatch, columns: &[usize]) -> Result<SampleBatch, LearnError> {
         Ok(batch.select_columns(columns, &self.pool)?)
     }
 }

@@ -22,8 +22,10 @@ impl ActorCriticLearner {
             Some(columns) => {
                 let mut infos = Vec::new();
                 for first in (0..part.shape().columns).step_by(columns) {
-                    let minibatch = self.minibatches.take(part, first, columns)?;
-                    infos.push((self.update(&minibatch, None)?, minibatch.steps() as f64));
+                    let own = self.minibatches.columns(first, columns);
+                    let minibatch = self.minibatches.take(part, own)?;
+                    let loaded = loaded.map(|loaded| loaded.columns(own, part.shape().columns)).transpose()?.flatten();
+                    infos.push((self.update(&minibatch, loaded.as_ref())?, minibatch.steps() as f64));
                 }
                 // All come from one algorithm, so they have the same leaves.
                 LearnerInfo::merge_all(infos).map_err(|error| LearnError::Config { reason: error.to_string() })?

@@ -5,7 +5,7 @@ use pronk_metrics::LearnerInfo;
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 
-use pronk_policy::DataParallel;
+use pronk_policy::{CandleNetwork, DataParallel, LoadedObs};
 
 use super::*;
 use crate::{AlgorithmConfig, AppoConfig, PpoConfig, UpdateRhythm};
@@ -97,7 +97,8 @@ fn minibatches_take_every_column_once_a_pass_in_an_order_of_its_own() {
     for pass in 0..20 {
         let columns = minibatches.begin(&batch, pass).unwrap();
         assert_eq!(columns, 1);
-        let order: Vec<u64> = (0..COLUMNS).map(|i| minibatches.take(&batch, i, 1).unwrap().versions()[0]).collect();
+        let order: Vec<u64> =
+            (0..COLUMNS).map(|i| minibatches.take(&batch, minibatches.columns(i, 1)).unwrap().versions()[0]).collect();
         assert_eq!(BTreeSet::from_iter(&order).len(), COLUMNS);
         orders.insert(order);
     }
@@ -106,11 +107,39 @@ fn minibatches_take_every_column_once_a_pass_in_an_order_of_its_own() {
     // Three columns, then the one that is left; never fewer than a column; whole batches are not cut.
     let mut minibatches = Minibatches::new(NonZeroUsize::new(3 * STEPS + 1), 3);
     assert_eq!(minibatches.begin(&batch, 0), Some(3));
-    let last = minibatches.take(&batch, 3, 3).unwrap();
+    let last = minibatches.take(&batch, minibatches.columns(3, 3)).unwrap();
     assert_eq!((last.shape().columns, last.shape().steps), (1, STEPS));
     assert_eq!(Minibatches::new(NonZeroUsize::new(1), 3).begin(&batch, 0), Some(1));
     assert_eq!(Minibatches::new(NonZeroUsize::new(COLUMNS * STEPS), 3).begin(&batch, 0), None);
     assert_eq!(Minibatches::new(None, 3).begin(&batch, 0), None);
+}
+
+#[test]
+fn minibatches_have_the_observations_that_were_loaded_of_their_columns() {
+    let batch = Bandit::new(0).play(&spec().init_params(0).unwrap(), End::Terminated);
+    let part = batch.get("default_policy").unwrap();
+    let network = || Box::new(CandleNetwork::cpu(spec()).unwrap()) as Box<dyn Network>;
+    let config = || ActorCriticConfig { sgd_minibatch_size: NonZeroUsize::new(STEPS), ..config() };
+    let weights = |loaded: Option<&[f32]>| {
+        let loaded = loaded.map(|obs| {
+            let mut there = LoadedObs::default();
+            network().obs_loader().unwrap().load(ObsRef::F32(obs), COLUMNS, &mut there).unwrap();
+            there
+        });
+        let parts = ActorCriticParts { network: network(), ..parts(0) };
+        let mut learner = ActorCriticLearner::new(parts, config()).unwrap();
+        assert_eq!(learner.obs_loaders().len(), 1);
+        learner.pass(part, loaded.as_ref()).unwrap();
+        learner.params().values().to_vec()
+    };
+    let own = part.obs().as_f32().unwrap();
+    let other: Vec<f32> = own.iter().map(|x| 1.0 - x).collect();
+    assert_eq!(weights(Some(own)), weights(None));
+    assert_ne!(weights(Some(&other)), weights(None), "what was loaded is what the network sees");
+    // Columns of what several devices hold are not selected, so it would be loaded for nothing.
+    let two = Box::new(DataParallel::new(vec![network(), network()]).unwrap());
+    let learner = ActorCriticLearner::new(ActorCriticParts { network: two, ..parts(0) }, config()).unwrap();
+    assert!(learner.obs_loaders().is_empty());
 }
 
 #[test]
