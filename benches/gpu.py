@@ -35,8 +35,11 @@ def ratios(args):
 
 def spans(path):
     """The spans of a timeline: name, begin and end in microseconds."""
-    with open(path, encoding="utf-8") as file:
-        events = json.load(file)
+    try:
+        with open(path, encoding="utf-8") as file:
+            events = json.load(file)
+    except (OSError, ValueError) as error:
+        sys.exit(f"{path} is not the timeline of a run that ended: {error}")
     open_spans, closed = {}, []
     for event in events:
         lane = event.get("pid"), event.get("tid")

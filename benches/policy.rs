@@ -1,4 +1,4 @@
-//! Rows per second of acting and learning on one core: `CpuNetwork`, the same network in plain candle
+//! Rows per second of acting and learning on one core: `CpuNetwork`, the same network in candle
 //! (`CandleNetwork`), and both relative to the core's peak.
 //!
 //! ```text

@@ -1,6 +1,7 @@
 //! The network on candle's tensors and automatic differentiation.
 
 mod draw;
+mod gradients;
 mod layers;
 mod model;
 mod recorder;
@@ -328,6 +329,8 @@ impl ObsLoader for Uploader {
     fn load(&self, obs: ObsRef<'_>, columns: usize, into: &mut LoadedObs) -> Result<(), PolicyError> {
         let (len, row) = (obs.len(), self.obs.obs_len());
         check_len("observations", len / (row * columns).max(1) * row * columns, len)?;
+        // A thread that has not called the device yet cannot free memory there.
+        self.device.synchronize().map_err(failed_while("calling the device"))?;
         // Dropped first, so that the device never holds two batches.
         *into = LoadedObs::default();
         let copy = || {

@@ -109,12 +109,12 @@ impl Encoder {
                 layers.iter().try_fold(obs.flatten_from(1)?, |x, layer| activate(&layer.forward(&x)?))
             }
             Self::Nature { convs, dense } => {
-                let image = convs.iter().try_fold(obs.clone(), |x, conv| relu(&conv.forward(&x)?))?;
-                relu(&dense.forward(&flatten(&image)?)?)
+                let image = convs.iter().try_fold(channels_last(obs)?, |x, conv| relu(&conv.forward(&x)?))?;
+                relu(&dense.forward(&image.flatten_from(1)?)?)
             }
             Self::Impala { sections, dense } => {
-                let image = sections.iter().try_fold(obs.clone(), |x, section| section.forward(&x))?;
-                relu(&dense.forward(&flatten(&relu(&image)?)?)?)
+                let image = sections.iter().try_fold(channels_last(obs)?, |x, section| section.forward(&x))?;
+                relu(&dense.forward(&relu(&image)?.flatten_from(1)?)?)
             }
         }
     }
@@ -165,10 +165,10 @@ fn conv(layer: &spec::Conv, vb: &VarBuilder<'_>) -> Result<Conv> {
     let vb = vb.pp(&layer.name);
     let (kernel, inputs, outputs) = (layer.kernel, layer.input.channels, layer.output.channels);
     let weight = vb.get((kernel, kernel, inputs, outputs), "weight")?;
-    Conv::new(&weight, vb.get(outputs, "bias")?, layer.stride, layer.padding)
+    Conv::new(&weight, &vb.get(outputs, "bias")?, layer.stride, layer.padding)
 }
 
-/// Images as rows of numbers in the order y, x, channel.
-fn flatten(images: &Tensor) -> Result<Tensor> {
-    images.permute((0, 2, 3, 1))?.contiguous()?.flatten_from(1)
+/// Images `[rows, channels, height, width]` as `[rows, height, width, channels]`.
+fn channels_last(images: &Tensor) -> Result<Tensor> {
+    images.permute((0, 2, 3, 1))?.contiguous()
 }

@@ -61,7 +61,7 @@ fn gradients<const N: usize>(y: &Tensor, along: &Array<N>, vars: &[&Var]) -> Vec
 
 /// Every pair of a pixel and the kernel cell that sees it from a pixel of the output.
 fn each_product(
-    [rows, inputs, height, width]: [usize; 4],
+    [rows, height, width, inputs]: [usize; 4],
     [kernel, _, _, outputs]: [usize; 4],
     (stride, padding): (usize, usize),
     mut each: impl FnMut([usize; 4], [usize; 4], [usize; 4]),
@@ -71,7 +71,7 @@ fn each_product(
         for (output, ky, kx) in every([outputs, kernel, kernel]) {
             let (py, px) = ((y * stride + ky).wrapping_sub(padding), (x * stride + kx).wrapping_sub(padding));
             if py < height && px < width {
-                (0..inputs).for_each(|i| each([row, output, y, x], [row, i, py, px], [ky, kx, i, output]));
+                (0..inputs).for_each(|i| each([row, y, x, output], [row, py, px, i], [ky, kx, i, output]));
             }
         }
     }
@@ -86,22 +86,25 @@ fn a_convolution_and_its_gradients_agree_with_loops() {
     let mut rng = Rng::seed_from(1);
     // Heights and widths that end differently far from the last stride, down to a single pixel.
     for (image, kernel, stride, padding) in [
-        ([2, 3, 9, 7], [3, 3, 3, 4], 1, 1),
-        ([3, 2, 1, 1], [3, 3, 2, 2], 1, 1),
-        ([2, 2, 21, 19], [8, 8, 2, 3], 4, 0),
-        ([1, 1, 9, 8], [4, 4, 1, 2], 2, 0),
-        ([2, 3, 3, 5], [3, 3, 3, 2], 1, 0),
+        ([2, 9, 7, 3], [3, 3, 3, 4], 1, 1),
+        ([3, 1, 1, 2], [3, 3, 2, 2], 1, 1),
+        ([2, 21, 19, 2], [8, 8, 2, 3], 4, 0),
+        ([1, 9, 8, 1], [4, 4, 1, 2], 2, 0),
+        ([2, 3, 5, 3], [3, 3, 3, 2], 1, 0),
+        // Kernels that are no whole strides, and that leave pixels out.
+        ([2, 9, 8, 2], [3, 3, 2, 3], 2, 1),
+        ([1, 8, 5, 2], [1, 1, 2, 2], 3, 0),
     ] {
         let (mut x, mut weight) = (Array::normal(image, &mut rng), Array::normal(kernel, &mut rng));
         let mut bias = Array::normal([kernel[3]], &mut rng);
         let vars = [x.var(), weight.var(), bias.var()];
-        let y = Conv::new(&vars[1], vars[2].as_tensor().clone(), stride, padding).unwrap().forward(&vars[0]).unwrap();
+        let y = Conv::new(&vars[1], &vars[2], stride, padding).unwrap().forward(&vars[0]).unwrap();
 
         let side = |pixels: usize| (pixels + 2 * padding - kernel[0]) / stride + 1;
-        let (height, width) = (side(image[2]), side(image[3]));
-        let mut want = Array::zeros([image[0], kernel[3], height, width]);
+        let (height, width) = (side(image[1]), side(image[2]));
+        let mut want = Array::zeros([image[0], height, width, kernel[3]]);
         for (i, number) in want.numbers.iter_mut().enumerate() {
-            *number = bias.numbers[i / (height * width) % kernel[3]];
+            *number = bias.numbers[i % kernel[3]];
         }
         each_product(image, kernel, (stride, padding), |o, i, k| *want.at(o) += *x.at(i) * *weight.at(k));
         want.assert_near(&y);
@@ -115,7 +118,7 @@ fn a_convolution_and_its_gradients_agree_with_loops() {
         });
         bias.numbers.fill(0.0);
         for (i, grad) in along.numbers.iter().enumerate() {
-            bias.numbers[i / (height * width) % kernel[3]] += grad;
+            bias.numbers[i % kernel[3]] += grad;
         }
         x_grad.assert_near(&got[0]);
         weight_grad.assert_near(&got[1]);
@@ -129,22 +132,22 @@ fn a_pool_takes_the_maximum_and_sends_the_gradient_to_the_first_one() {
     for (height, width) in [(1, 1), (1, 2), (2, 1), (2, 2), (3, 3), (4, 5), (7, 6), (9, 9)] {
         // Few different numbers, so that most windows hold their maximum several times; all below zero, so
         // that a border of zeros would show.
-        let dims = [2, 3, height, width];
+        let dims = [2, height, width, 3];
         let mut x = Array::filled(dims, || rng.below(3) as f32 - 4.0);
-        let pooled = [2, 3, height.div_ceil(2), width.div_ceil(2)];
+        let pooled = [2, height.div_ceil(2), width.div_ceil(2), 3];
         let mut along = Array::normal(pooled, &mut rng);
         let (mut want, mut want_grad) = (Array::zeros(pooled), Array::zeros(dims));
-        for (image, y, x_out) in every([6, pooled[2], pooled[3]]) {
+        for (image, y, x_out) in every([6, pooled[1], pooled[2]]) {
             let (row, channel) = (image / 3, image % 3);
             let (mut best, mut best_at) = (f32::NEG_INFINITY, [0; 4]);
             for (_, dy, dx) in every([1, 3, 3]) {
                 let (py, px) = ((2 * y + dy).wrapping_sub(1), (2 * x_out + dx).wrapping_sub(1));
-                if py < height && px < width && *x.at([row, channel, py, px]) > best {
-                    (best, best_at) = (*x.at([row, channel, py, px]), [row, channel, py, px]);
+                if py < height && px < width && *x.at([row, py, px, channel]) > best {
+                    (best, best_at) = (*x.at([row, py, px, channel]), [row, py, px, channel]);
                 }
             }
-            *want.at([row, channel, y, x_out]) = best;
-            *want_grad.at(best_at) += *along.at([row, channel, y, x_out]);
+            *want.at([row, y, x_out, channel]) = best;
+            *want_grad.at(best_at) += *along.at([row, y, x_out, channel]);
         }
         let var = x.var();
         let y = max_pool(&var).unwrap();
@@ -156,7 +159,7 @@ fn a_pool_takes_the_maximum_and_sends_the_gradient_to_the_first_one() {
 #[test]
 fn a_pool_with_nan_in_its_window_is_nan() {
     for place in 0..9 {
-        let mut x = Array::filled([1, 1, 3, 3], || 1.0);
+        let mut x = Array::filled([1, 3, 3, 1], || 1.0);
         x.numbers[place] = f32::NAN;
         let got = numbers(&max_pool(&x.tensor()).unwrap());
         // Windows begin at -1 and 1: the middle pixels are in both.
