@@ -17,7 +17,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 DEVICE=${DEVICE:-cuda}
-# Rows of the batches that are compared with PyTorch; residual CNNs take some 10 MB of memory for each.
+# Rows of the batches that are compared with PyTorch; residual CNNs take some 15 MB of memory for each.
 ROWS=${ROWS:-32,256,1024}
 # What pip installs to compare with.
 TORCH=${TORCH:-torch==2.15.0 numpy}

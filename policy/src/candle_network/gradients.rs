@@ -3,9 +3,9 @@
 use candle_core::backend::BackendStorage;
 use candle_core::{CpuStorage, CudaStorage, CustomOp2, Layout, MetalStorage, Result, Shape, Storage, Tensor, bail};
 
-/// `result`, computed from `args` without a graph, whose gradients `backward` computes from that of the
-/// result. Candle differentiates an operation at a time: each adds to zeros, and also for what needs no
-/// gradient.
+/// `result`, new and contiguous, computed from `args` without a graph, whose gradients `backward` computes
+/// from that of the result. Candle differentiates an operation at a time: each adds to zeros, and also for
+/// what needs no gradient.
 ///
 /// The second argument may be the first again, with `None` for its gradient.
 pub(super) fn with_gradients(

@@ -10,7 +10,7 @@ use crate::vector::{SerialVectorEnv, VectorEnv};
 
 /// Builds the environments of every worker. Any closure from [`&EnvContext`](EnvContext) to an
 /// [`Env`](crate::Env), or to a `Result` of one, is a factory, whose environments a [`SerialVectorEnv`]
-/// steps. Implement the trait for other vector environments.
+/// steps. Implement the trait for other vector environments. Several workers may call it at the same time.
 ///
 /// ```
 /// use pronk_rollout::{CartPole, Env, EnvContext, EnvError, EnvFactory, VectorContext, CallMonitor};
