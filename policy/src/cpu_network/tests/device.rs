@@ -10,7 +10,8 @@ use candle_core::Device;
 use super::batch::{Batch, agree_by_tensor_to, agree_to, random_params};
 use super::{image, numbers, run};
 use crate::{
-    Activation, CandleNetwork, CpuNetwork, DeviceSpec, Encoder, LoadedObs, Network, NetworkSpec, Outputs, Space, Torso,
+    Activation, CandleNetwork, CpuNetwork, DeviceSpec, Encoder, Input, LoadedObs, Network, NetworkSpec, ObsRef,
+    Outputs, Space, Torso,
 };
 
 /// Sums on a GPU have another order, and its `tanh` and `exp` other last digits.
@@ -104,4 +105,27 @@ fn observations_loaded_by_another_thread_are_whole() {
         let agreed = agree_to(TOLERANCE, "logits", &expected.logits, &got.logits);
         agreed.unwrap_or_else(|differs| panic!("round {round}: {differs}"));
     }
+}
+
+#[test]
+fn columns_of_what_was_loaded_are_those_of_the_batch() {
+    let usual = NetworkSpec::for_spaces(&image(2, 12, 10), &Space::discrete(6).unwrap()).unwrap();
+    let spec = NetworkSpec { torso: Torso::Shared, ..usual };
+    let (params, batch) = (random_params(&spec, 1), Batch::random(&spec, 3, 4, 1));
+    let mut network = CandleNetwork::new(spec.clone(), device()).unwrap();
+    let mut loaded = LoadedObs::default();
+    network.obs_loader().unwrap().load(batch.input().obs, 4, &mut loaded).unwrap();
+    let two = loaded.columns(&[2, 0], 4).unwrap().unwrap();
+    assert_eq!(two.rows(), 6);
+
+    let ObsRef::U8(obs) = batch.input().obs else { unreachable!("images are bytes") };
+    let row = |row: usize| &obs[row * 240..(row + 1) * 240];
+    let own: Vec<u8> = [2, 0, 6, 4, 10, 8].into_iter().flat_map(row).copied().collect();
+    let (mut expected, mut got) = (Outputs::default(), Outputs::default());
+    CpuNetwork::new(&spec).unwrap().forward(&params, &Input::new(ObsRef::U8(&own), 6), &mut expected).unwrap();
+    network.forward(&params, &Input::new(ObsRef::U8(&[0; 6 * 240]), 6).with_loaded(&two), &mut got).unwrap();
+    agree_to(TOLERANCE, "logits", &expected.logits, &got.logits).unwrap();
+
+    let refusal = loaded.columns(&[4], 4).unwrap_err().to_string();
+    assert!(refusal.contains("selecting columns"), "{refusal}");
 }
