@@ -86,13 +86,14 @@ impl StackLoader {
 
     fn put(&self, stack: &mut Stack) -> Result<(), PolicyError> {
         let Stack { samples, loaded } = stack;
-        loaded.retain(|policy, _| samples.get(policy).is_some());
         for (policy, part) in samples.policies_mut() {
             let Some(loader) = self.loaders.get(policy) else { continue };
             let columns = part.shape().columns;
             // Devices get one row after another: to be written to, a batch lays them so.
             loader.load(obs_ref(part.obs_mut().as_view()), columns, loaded.entry(policy.clone()).or_default())?;
         }
+        // After the loads: a thread that has not called a device yet cannot free memory there.
+        loaded.retain(|policy, _| samples.get(policy).is_some());
         Ok(())
     }
 }

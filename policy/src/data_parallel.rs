@@ -281,7 +281,8 @@ impl ObsLoader for Dealer {
         deal(obs, rows, columns, self.loaders.len(), &mut shards);
         for (shard, loader) in shards.iter_mut().zip(&self.loaders) {
             if let Some(loader) = loader {
-                let mut there = LoadedObs::default();
+                // It replaces what is there itself, after a call of the device.
+                let mut there = std::mem::take(&mut shard.on_device);
                 loader.load(shard.obs(), shard.columns.len(), &mut there)?;
                 shard.on_device = there;
             }

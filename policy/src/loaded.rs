@@ -175,7 +175,6 @@ pub(crate) fn deal(obs: ObsRef<'_>, rows: usize, columns: usize, most: usize, sh
         shard.rows.clear();
         shard.rows.extend((0..steps).map(|step| step * columns + first..step * columns + first + own));
         shard.obs.take(obs, obs_len, &shard.rows);
-        shard.on_device = LoadedObs::default();
         first += own;
     }
 }

@@ -1,5 +1,7 @@
 //! Results with gradients of their own.
 
+use std::sync::{Mutex, PoisonError};
+
 use candle_core::backend::BackendStorage;
 use candle_core::{CpuStorage, CudaStorage, CustomOp2, Layout, MetalStorage, Result, Shape, Storage, Tensor, bail};
 
@@ -14,21 +16,24 @@ pub(super) fn with_gradients(
     backward: impl Fn(&Tensor) -> Result<[Option<Tensor>; 2]> + Send + Sync + 'static,
 ) -> Result<Tensor> {
     if args.iter().any(|arg| arg.track_op()) {
-        args[0].apply_op2(args[1], Computed { result, backward })
+        args[0].apply_op2(args[1], Computed { result: Mutex::new(Some(result)), backward })
     } else {
         Ok(result)
     }
 }
 
 struct Computed<B> {
-    result: Tensor,
+    /// Until candle has it: the graph would keep it twice.
+    result: Mutex<Option<Tensor>>,
     backward: B,
 }
 
 impl<B> Computed<B> {
     /// A copy of the result, as candle wants a new one.
     fn copy<S: BackendStorage>(&self, here: impl Fn(&Storage) -> Option<&S>) -> Result<(S, Shape)> {
-        let (storage, layout) = self.result.storage_and_layout();
+        let result = self.result.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(result) = result else { bail!("the result of an operation is asked for twice") };
+        let (storage, layout) = result.storage_and_layout();
         let Some(storage) = here(&storage) else { bail!("the result of an operation is on another device") };
         Ok((storage.try_clone(layout)?, layout.shape().clone()))
     }

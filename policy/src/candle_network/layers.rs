@@ -88,10 +88,10 @@ fn side_by_side(x: &Tensor, starts: impl Iterator<Item = usize>, lines: usize) -
 
 /// ReLU with slope zero at zero, and NaN for NaN. Candle's has slope one at zero, and zero for NaN.
 pub(super) fn relu(x: &Tensor) -> Result<Tensor> {
-    let zeros = x.zeros_like()?;
-    let is_off = x.le(&zeros)?;
-    let y = is_off.where_cond(&zeros, &x.detach())?;
-    with_gradients(y, [x, x], move |grad| Ok([Some(is_off.where_cond(&zeros, grad)?), None]))
+    let (own, zeros) = (x.detach(), x.zeros_like()?);
+    let is_off = own.le(&zeros)?;
+    let y = is_off.where_cond(&zeros, &own)?;
+    with_gradients(y, [x, x], move |grad| Ok([Some(is_off.where_cond(&grad.zeros_like()?, grad)?), None]))
 }
 
 /// The max-pool of 3×3 windows with stride 2 over images, padded by one pixel that is never the maximum. The

@@ -208,7 +208,7 @@ fn make_workers(
         }
     });
     let mut workers: Vec<SupervisedWorker> = Vec::new();
-    // More at a time would share the cores, and run out of the time that each has to start.
+    // More at a time would only share the cores.
     let at_a_time = thread::available_parallelism().map_or(1, usize::from);
     while workers.len() < n {
         for worker in start_together(shared, seats.by_ref().take(at_a_time))? {
@@ -247,7 +247,9 @@ fn start_together(
             let made = made.join().unwrap_or_else(|panic| resume_unwind(panic));
             made.map_err(|cause| StartError::Worker { thread, cause: Box::new(cause) })
         };
-        making.into_iter().map(made).collect()
+        // All are waited for, so that what a failed start drops is dropped here.
+        let made: Vec<_> = making.into_iter().map(made).collect();
+        made.into_iter().collect()
     })
 }
 

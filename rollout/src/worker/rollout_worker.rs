@@ -63,7 +63,8 @@ pub struct RolloutWorker {
     is_stopped: bool,
 }
 
-/// Builds the worker of a seat, on the thread that will run it or on the one that starts the run.
+/// Builds the worker of a seat, on the thread that will run it or, as a run starts, on one of its own beside
+/// those of other workers.
 pub type MakeWorker = dyn Fn(&WorkerSeat) -> Result<RolloutWorker, BuildError> + Send + Sync;
 
 /// What a worker does between two steps besides sampling.
