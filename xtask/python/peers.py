@@ -40,8 +40,9 @@ def main():
         sys.exit(f"there is no work {unknown[0]!r}; there are {', '.join(known)}")
     if not args.table:
         args.folder.mkdir(parents=True, exist_ok=True)
-        missing = note_machine(args, plan)
-        works = [Measured(args, work, missing) for work in plan["works"] if work["name"] in (args.works or known)]
+        wanted = [work for work in plan["works"] if work["name"] in (args.works or known)]
+        missing = note_machine(args, plan, wanted)
+        works = [Measured(args, work, missing) for work in wanted]
         for work in works:
             work.measure()
         if disturbed := sum(work.disturbed for work in works):
@@ -49,8 +50,8 @@ def main():
     (args.root / "docs/benchmarks.md").write_text(peers_page.page(args.root, plan))
 
 
-def install(args, plan):
-    """The peers that could not be installed, and why."""
+def install(args, plan, peers):
+    """Those of the peers that could not be installed, and why."""
     missing = {}
     shared = args.folder / "torch"
     torch = plan["torch"]
@@ -61,7 +62,7 @@ def install(args, plan):
             print(f"{torch['index']}: {why}; trying PyPI", flush=True)
             if why := failure(pip):
                 sys.exit(f"{torch['packages'][0]} could not be installed: {why}")
-    for peer in plan["peers"]:
+    for peer in peers:
         venv, packages = args.folder / peer["name"], "\n".join(peer["packages"])
         python, note = venv / "bin/python", venv / "packages.txt"
         if note.exists() and note.read_text() == packages:
@@ -98,24 +99,33 @@ def failure(command, environment=None, cwd=None):
     return (errors or lines or [f"status {run.returncode}"])[-1][:200]
 
 
-def note_machine(args, plan):
-    """Installs, and writes down the machine and the versions; returns the missing peers."""
-    path = args.root / "docs/benchmarks/machine.json"
-    old = json.loads(path.read_text()) if path.exists() else {}
+def note_machine(args, plan, works):
+    """Installs what the works need, and writes down the machine and the versions; returns the missing peers."""
+    path = args.root / "docs/benchmarks/machines.json"
+    noted = {"machines": {}, "versions": {}, "missing": {}}
+    if path.exists():
+        noted = json.loads(path.read_text())
     machine = this_machine()
-    if old and old["machine"] != machine:
-        sys.exit(f"{path.parent} has figures of another machine: remove them, or measure there")
-    missing = install(args, plan)
-    versions = {}
-    for peer in plan["peers"]:
+    for work in works:
+        runs = args.root / "docs/benchmarks" / f"{work['name']}.jsonl"
+        if runs.exists() and noted["machines"][work["name"]] != machine:
+            sys.exit(f"{runs} has runs of another machine: remove it, or measure there")
+    needed = {run.get("venv", name) for work in works for name, run in work["runs"].items()}
+    needed |= {name for work in works for name in re.findall(r"{([\w-]+)}", json.dumps(work["runs"]))}
+    peers = [peer for peer in plan["peers"] if peer["name"] in needed]
+    missing = install(args, plan, peers)
+    noted["machines"] |= {work["name"]: machine for work in works}
+    for peer in peers:
+        noted["missing"].pop(peer["name"], None)
         if peer["name"] not in missing:
             python = args.folder / peer["name"] / "bin/python"
             names = list(dict.fromkeys([peer["project"], "torch", "gymnasium", "ale-py", "numpy"]))
             code = f"import importlib.metadata as m\nfor n in {names}: print(n, m.version(n))"
             run = subprocess.run([python, "-c", code], capture_output=True, text=True)
-            versions[peer["name"]] = run.stdout.splitlines()
+            noted["versions"][peer["name"]] = run.stdout.splitlines()
+    noted["missing"] |= missing
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"machine": machine, "versions": versions, "missing": missing}, indent=1) + "\n")
+    path.write_text(json.dumps(noted, indent=1) + "\n")
     return missing
 
 

@@ -24,12 +24,12 @@ def best_settings(work, runs, peer):
 
 def page(root, plan):
     folder = root / "docs/benchmarks"
-    found = json.loads((folder / "machine.json").read_text())
+    found = json.loads((folder / "machines.json").read_text())
     titles = {"pronk": "pronk"} | {peer["name"]: peer["title"] for peer in plan["peers"]}
     measured = [(work, read_runs(folder / f"{work['name']}.jsonl")) for work in plan["works"]]
     own = [run["version"] for _, runs in measured for run in runs if run["peer"] == "pronk"]
     found["versions"]["pronk"] = list(dict.fromkeys(own))
-    parts = [wrapped(HEAD), machine(found, titles)]
+    parts = [wrapped(HEAD), machines(found, plan["works"], titles)]
     for work, runs in measured:
         # Before that, settings are still tried.
         if any(run["round"] > 0 for run in runs):
@@ -51,19 +51,28 @@ def table(heads, rows):
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
-def machine(found, titles):
-    this = found["machine"]
+def machines(found, works, titles):
+    """What was measured where: a column for each machine."""
+    measured_on = {}
+    for work in works:
+        if this := found["machines"].get(work["name"]):
+            measured_on.setdefault(json.dumps(this), []).append(work["title"])
+    # The machine of most works comes first, and the others name what they measured.
+    ordered = sorted(measured_on.items(), key=lambda item: -len(item[1]))
+    columns = [json.loads(text) for text, _ in ordered]
+    heads = ["", ""] if len(ordered) == 1 else ["", "all else", *("; ".join(titles) for _, titles in ordered[1:])]
     rows = [
-        ["CPU", f"{this['cpu']}, {this['cores']} cores"],
-        ["memory", f"{this['memory_gib']} GiB"],
-        ["system", f"{this['os']}, Linux {this['kernel']}, Python {this['python']}"],
+        ["CPU", *(f"{this['cpu']}, {this['cores']} cores" for this in columns)],
+        ["memory", *(f"{this['memory_gib']} GiB" for this in columns)],
+        ["system", *(f"{this['os']}, Linux {this['kernel']}, Python {this['python']}" for this in columns)],
     ]
+    versions = []
     for name, title in titles.items():
         if name in found["missing"]:
-            rows.append([title, f"not measured, as it could not be installed: `{plain(found['missing'][name])}`"])
-        elif versions := found["versions"].get(name):
-            rows.append([title, ", ".join(versions)])
-    return "## Machine and versions\n\n" + table(["", ""], rows)
+            versions.append([title, f"not measured, as it could not be installed: `{plain(found['missing'][name])}`"])
+        elif own := found["versions"].get(name):
+            versions.append([title, ", ".join(own)])
+    return "\n\n".join(["## Machine and versions", table(heads, rows), table(["library", "versions"], versions)])
 
 
 def plain(text):
@@ -148,27 +157,33 @@ def result(run):
 
 def rows_section(work, runs, titles):
     """A table with a row for each case of the work, and each library's figures."""
+    libraries = {"pronk": "pronk", "theirs": work["theirs"]} | ({"also": work["also"]} if "also" in work else {})
     figures = {}
     for run in runs:
         for row in run.get("rows", []):
             # Where a library has several ways to run a network, the fastest counts.
             names = {name: value for name, value in row.items() if name.startswith("name")}
             case = ", ".join(names.values()).replace(" channels_last", "").replace(" compiled", "")
-            own = {"pronk" if run["peer"] == "pronk" else "theirs": row.get("figure")}
-            if "theirs" in row:
-                own = {"pronk": row["pronk"], "theirs": row["theirs"]}
-            for library, figure in own.items():
-                rounds = figures.setdefault(case, {}).setdefault(library, {})
-                rounds[run["round"]] = max(rounds.get(run["round"], 0.0), float(figure))
+            own = {"pronk" if run["peer"] == "pronk" else "theirs": row.get("figure")} | row
+            for library in libraries:
+                if own.get(library) is not None:
+                    rounds = figures.setdefault(case, {}).setdefault(library, {})
+                    rounds[run["round"]] = max(rounds.get(run["round"], 0.0), float(own[library]))
     rows = []
-    for case, libraries in figures.items():
-        medians = {library: statistics.median(rounds.values()) for library, rounds in libraries.items()}
-        if len(medians) < 2:
+    for case, found in figures.items():
+        if not {"pronk", "theirs"} <= found.keys():
             continue
-        every = [", ".join(number(value) for value in libraries[library].values()) for library in ("pronk", "theirs")]
-        faster = f"{number(medians['pronk'] / medians['theirs'])}×"
-        rows.append([case, number(medians["pronk"]), number(medians["theirs"]), faster, *every])
-    heads = [work["case"], "pronk", work["theirs"], "ratio", "pronk, all runs", f"{work['theirs']}, all runs"]
+        medians = {library: statistics.median(rounds.values()) for library, rounds in found.items()}
+        ours = medians.pop("pronk")
+        cells = [case, number(ours)]
+        for library in list(libraries)[1:]:
+            theirs = medians.get(library)
+            cells += [number(theirs), f"{number(ours / theirs)}×" if theirs else "–"]
+        cells += [", ".join(number(value) for value in found.get(library, {}).values()) for library in libraries]
+        rows.append(cells)
+    heads = [work["case"], "pronk"]
+    heads += [head for title in list(libraries.values())[1:] for head in (title, "ratio")]
+    heads += [f"{title}, all runs" for title in libraries.values()]
     return "\n\n".join([f"## {work['title']}", wrapped(work["about"]), table(heads, rows)])
 
 
