@@ -1,7 +1,8 @@
 //! Joins fragments to train batches.
 
+use crate::sync::Instant;
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::{Accumulate, CannotSave, MultiAgentBatch, NextError, Pool, SavedBatch, SavedSource, Source, VersionReader};
 

@@ -3,9 +3,10 @@
 pub use receive::PopError;
 pub(crate) use receive::{receive, receive_meanwhile};
 
-use std::time::{Duration, Instant};
+use crate::sync::Instant;
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, TrySendError, bounded};
+use crate::sync::channel::{Receiver, Select, Sender, TryRecvError, TrySendError, bounded};
 
 use crate::meanwhile::Meanwhile;
 use crate::shutdown::{Closed, ShutdownGuard, ShutdownToken, shutdown};

@@ -7,6 +7,9 @@
 //! are no stop flags.
 
 mod meanwhile;
+#[cfg(all(test, pronk_model))]
+#[allow(clippy::unwrap_used)]
+mod models;
 mod shutdown;
 
 mod batch;
@@ -29,6 +32,7 @@ mod admission;
 
 mod mailbox;
 mod notifier;
+mod sync;
 
 pub use meanwhile::Meanwhile;
 pub use shutdown::{Closed, ShutdownGuard, ShutdownToken, shutdown};

@@ -9,15 +9,16 @@ mod upstream;
 
 pub use loader::Loader;
 
+use crate::sync::Instant;
+use crate::sync::thread::JoinHandle;
+use crate::sync::{self, Arc};
 use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Select, TryRecvError, bounded};
+use crate::sync::channel::{Receiver, Select, TryRecvError, bounded};
 use pronk_metrics::{StateClock, TimeLedger};
 
 use crate::saved::{CannotSave, SavedSource};
@@ -202,7 +203,7 @@ where
     ) -> Result<(), LoaderError> {
         let name = thread.name.clone();
         let (alive, ended) = shutdown();
-        let spawned = std::thread::Builder::new().name(name.clone()).spawn(move || {
+        let spawned = sync::thread::Builder::new().name(name.clone()).spawn(move || {
             thread.run(make_loader);
             drop(alive); // last of all: who sees it knows that the thread holds nothing any more
         });

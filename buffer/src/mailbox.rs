@@ -1,9 +1,10 @@
 //! Reports: bounded, and none is lost if the reader lags.
 
+use crate::sync::Instant;
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::inqueue::PopError;
 use crate::notifier::Notifier;

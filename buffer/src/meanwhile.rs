@@ -1,6 +1,6 @@
 //! [`Meanwhile`]: what a thread does while it waits.
 
-use crossbeam_channel::Receiver;
+use crate::sync::channel::Receiver;
 
 /// What a thread does while it waits for something else: work in pieces, of which it hears by a message.
 pub trait Meanwhile {

@@ -1,7 +1,7 @@
 //! Recycled storage of batches.
 
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::batch::{BatchShape, Columns, End, Tag};
 

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
+use crate::sync::channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 
 /// Makes the guard of a run's owner, and the token of its threads.
 ///

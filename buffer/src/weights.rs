@@ -1,11 +1,11 @@
 //! Versioned weights for the workers: the newest win, and reading never blocks.
 
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use arc_swap::ArcSwap;
+use crate::sync::ArcSwap;
 use pronk_metrics::NormalizerMoments;
 
 #[cfg(test)]

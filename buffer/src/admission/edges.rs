@@ -1,4 +1,4 @@
-use crossbeam_channel::bounded;
+use crate::sync::channel::bounded;
 
 use super::ends::{Lanes, WorkerEnds, lanes};
 use super::in_order::InOrder;

@@ -1,7 +1,7 @@
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crate::sync::channel::{Receiver, Sender, bounded};
 
 use crate::inqueue::{InqueueSender, PopError, receive_meanwhile};
 use crate::{Closed, Meanwhile, MultiAgentBatch, ShutdownToken, Versioned, WeightCell};

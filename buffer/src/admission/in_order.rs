@@ -1,7 +1,8 @@
+use crate::sync::Instant;
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam_channel::Receiver;
+use crate::sync::channel::Receiver;
 
 use super::turns::Turns;
 use crate::inqueue::{PopError, receive};

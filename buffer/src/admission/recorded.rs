@@ -1,7 +1,7 @@
+use crate::sync::Arc;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use crossbeam_channel::bounded;
+use crate::sync::channel::bounded;
 
 use super::ends::{Lanes, Order, Permit, WorkerEnds, lanes};
 use super::in_order::InOrder;

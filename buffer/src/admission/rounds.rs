@@ -1,8 +1,8 @@
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crate::sync::channel::{Receiver, Sender, bounded};
 
 use crate::inqueue::{PopError, receive};
 use crate::{NextError, Notifier, ShutdownToken};

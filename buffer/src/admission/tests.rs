@@ -229,12 +229,12 @@ fn a_run_that_ends_wakes_workers_and_returns_every_fragment() {
 
 /// Grants turns when it is woken.
 struct Granting<'a> {
-    wakes: crossbeam_channel::Receiver<()>,
+    wakes: crate::sync::channel::Receiver<()>,
     turns: &'a Turns<()>,
 }
 
 impl Meanwhile for Granting<'_> {
-    fn wakes(&self) -> Option<&crossbeam_channel::Receiver<()>> {
+    fn wakes(&self) -> Option<&crate::sync::channel::Receiver<()>> {
         Some(&self.wakes)
     }
 
@@ -246,7 +246,7 @@ impl Meanwhile for Granting<'_> {
 #[test]
 fn a_worker_works_instead_of_blocking_for_its_turn_while_there_is_work() {
     let run = run(1, 1, 0);
-    let (wake, wakes) = crossbeam_channel::bounded(1);
+    let (wake, wakes) = crate::sync::channel::bounded(1);
     wake.send(()).unwrap();
     let ends = run.ends[0].as_ref().unwrap();
     let granted = ends.weights.wait(&mut Granting { wakes, turns: &run.turns }).unwrap();

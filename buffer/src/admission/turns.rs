@@ -1,7 +1,7 @@
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crossbeam_channel::Sender;
+use crate::sync::channel::Sender;
 use serde::{Deserialize, Serialize};
 
 use super::ends::{Order, Permit};

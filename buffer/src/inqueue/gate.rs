@@ -1,10 +1,10 @@
 //! When senders push and the receiver pops.
 
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::cell::Cell;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
+use crate::sync::channel::{Receiver, Sender, TryRecvError, bounded};
 
 use super::{PopError, receive};
 use crate::shutdown::ShutdownToken;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Select, TryRecvError, never};
+use crate::sync::channel::{Receiver, Select, TryRecvError, never};
 
 use crate::meanwhile::Meanwhile;
 use crate::shutdown::ShutdownToken;

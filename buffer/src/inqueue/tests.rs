@@ -91,13 +91,13 @@ fn push_waits_for_room_and_says_how_long(make: Make) {
 
 /// Takes an item at every wake.
 struct Taking {
-    wakes: crossbeam_channel::Receiver<()>,
+    wakes: crate::sync::channel::Receiver<()>,
     from: InqueueReceiver<u64>,
     taken: Vec<u64>,
 }
 
 impl Meanwhile for Taking {
-    fn wakes(&self) -> Option<&crossbeam_channel::Receiver<()>> {
+    fn wakes(&self) -> Option<&crate::sync::channel::Receiver<()>> {
         Some(&self.wakes)
     }
 
@@ -108,14 +108,14 @@ impl Meanwhile for Taking {
 
 fn a_push_works_instead_of_blocking_while_there_is_work(make: Make) {
     let (sender, from, _guard) = make(2);
-    let (wake, wakes) = crossbeam_channel::bounded(8);
+    let (wake, wakes) = crate::sync::channel::bounded(8);
     let mut taking = Taking { wakes, from, taken: Vec::new() };
     for n in 0..2 {
         assert_eq!(sender.push_meanwhile(n, &mut taking), Ok(Duration::ZERO), "there is room");
     }
     (0..2).for_each(|_| wake.send(()).unwrap());
     // On another thread, so that a push that does not work fails the test instead of hanging.
-    let (done, ended) = crossbeam_channel::bounded(1);
+    let (done, ended) = crate::sync::channel::bounded(1);
     thread::spawn(move || done.send((sender.push_meanwhile(2, &mut taking), taking)).is_ok());
     let (pushed, mut taking) = ended.recv_timeout(LONG).unwrap();
     assert!(pushed.unwrap() > Duration::ZERO);
@@ -127,7 +127,7 @@ fn a_push_works_instead_of_blocking_while_there_is_work(make: Make) {
 
 fn a_push_waits_on_when_no_more_work_will_come(make: Make) {
     let (sender, receiver, _guard) = make(1);
-    let (wake, wakes) = crossbeam_channel::bounded(1);
+    let (wake, wakes) = crate::sync::channel::bounded(1);
     drop(wake);
     sender.push(1).unwrap();
     let (_, from, _other) = make(1);

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use crossbeam_channel::Sender;
+use crate::sync::channel::Sender;
 
 /// A loaded stack; dropping it returns the stack, or frees it if its [`LoaderStacks`](crate::LoaderStacks) is
 /// gone.

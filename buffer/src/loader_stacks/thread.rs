@@ -1,9 +1,10 @@
+use crate::sync::Arc;
+use crate::sync::Instant;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Select, Sender};
+use crate::sync::channel::{Receiver, Select, Sender};
 use pronk_metrics::{StateClock, ThreadState, thread_states};
 use tracing::debug_span;
 

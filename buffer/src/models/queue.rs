@@ -1,0 +1,180 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use pronk_metrics::{StepLedger, Steps};
+use pronk_model::channel::{Receiver, bounded};
+use pronk_model::time::FOREVER;
+use pronk_model::{check, thread};
+
+use super::SCHEDULES;
+use crate::{Closed, Gate, InqueueReceiver, InqueueSender, Meanwhile, PopError, ShutdownGuard, inqueue, shutdown};
+
+const GATES: [(Gate, &str); 2] = [(Gate::Bounded, "bounded"), (Gate::FillThenDrain, "fill then drain")];
+const SHORT: Duration = Duration::from_millis(1);
+
+fn queue<T>(capacity: usize, gate: Gate) -> (InqueueSender<T>, InqueueReceiver<T>, ShutdownGuard) {
+    let (guard, token) = shutdown();
+    let (sender, receiver) = inqueue(capacity, gate, &token).unwrap();
+    (sender, receiver, guard)
+}
+
+fn of_both_gates(what: &str, model: fn(Gate)) {
+    for (gate, name) in GATES {
+        check(&format!("inqueue ({name}), {what}"), SCHEDULES, move || model(gate));
+    }
+}
+
+/// Items of several senders arrive once each, in the order of each sender, and then the queue is closed.
+#[test]
+fn every_item_arrives_once() {
+    of_both_gates("every item once", |gate| {
+        let (sender, receiver, _guard) = queue(2, gate);
+        let senders = [(sender.clone(), [10, 11]), (sender, [20, 21])].map(|(sender, items)| {
+            thread::spawn(move || items.into_iter().for_each(|item| assert!(sender.push(item).is_ok())))
+        });
+        let mut items = Vec::new();
+        loop {
+            match receiver.pop(FOREVER) {
+                Ok(item) => items.push(item),
+                Err(PopError::Closed) => break,
+                Err(PopError::TimedOut) => panic!("nothing came"),
+            }
+        }
+        let of = |tens: i32| items.iter().copied().filter(|item| item / 10 == tens).collect::<Vec<_>>();
+        assert_eq!((items.len(), of(1), of(2)), (4, vec![10, 11], vec![20, 21]));
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+    });
+}
+
+/// However a run ends, every push ends, and each item was taken, is drained, or comes back.
+#[test]
+fn the_end_of_a_run_loses_no_item() {
+    of_both_gates("the end of the run", |gate| {
+        let (sender, receiver, guard) = queue(1, gate);
+        let senders = [sender.clone(), sender]
+            .map(|sender| thread::spawn(move || (0..2).filter(|_| matches!(sender.push(()), Err(Closed(())))).count()));
+        let ending = thread::spawn(move || drop(guard));
+        let mut taken = 0;
+        while receiver.pop(FOREVER).is_ok() {
+            taken += 1;
+        }
+        let came_back: usize = senders.into_iter().map(|sender| sender.join().unwrap()).sum();
+        ending.join().unwrap();
+        assert_eq!(taken + receiver.drain().count() + came_back, 4);
+    });
+}
+
+/// A receiver that goes away at any time ends every push, and what was in the queue is dropped with it although
+/// senders live on.
+#[test]
+fn a_dropped_receiver_keeps_no_item() {
+    of_both_gates("a dropped receiver", |gate| {
+        let (sender, receiver, _guard) = queue(2, gate);
+        let item = Arc::new(());
+        let senders = [sender.clone(), sender.clone()].map(|sender| {
+            let item = Arc::clone(&item);
+            thread::spawn(move || while sender.push(Arc::clone(&item)).is_ok() {})
+        });
+        drop(receiver.pop(SHORT));
+        drop(receiver);
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+        assert_eq!((Arc::strong_count(&item), sender.len()), (1, 0));
+    });
+}
+
+/// The ledger closes: every step that was sampled is trained or dropped, exactly once, however the run ends.
+#[test]
+fn every_ticket_is_settled_once() {
+    of_both_gates("tickets", |gate| {
+        let ledger = StepLedger::new();
+        let (sender, receiver, guard) = queue(1, gate);
+        let senders = [sender.clone(), sender].map(|sender| {
+            let ledger = ledger.clone();
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    drop(sender.push(ledger.sampled(Steps { env: 1, agent: 1 })));
+                }
+            })
+        });
+        let ending = thread::spawn(move || drop(guard));
+        if let Ok(ticket) = receiver.pop(SHORT) {
+            ticket.trained();
+        }
+        drop(receiver);
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+        ending.join().unwrap();
+        assert!(ledger.snapshot().is_closed());
+    });
+}
+
+/// Behind the gate that fills before it drains, nobody pushes between the first and the last pop.
+#[test]
+fn nobody_pushes_into_a_queue_that_is_drained() {
+    check("inqueue (fill then drain), the gate", SCHEDULES, || {
+        let (sender, receiver, _guard) = queue(2, Gate::FillThenDrain);
+        let senders = [sender.clone(), sender].map(|sender| thread::spawn(move || while sender.push(()).is_ok() {}));
+        for _ in 0..2 {
+            receiver.pop(FOREVER).unwrap();
+            assert_eq!(receiver.len(), 1);
+            receiver.pop(Duration::ZERO).unwrap();
+        }
+        drop(receiver);
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+    });
+}
+
+/// A queue that is drained while others push goes on: no place is lost, and none comes twice.
+#[test]
+fn a_drained_queue_keeps_all_its_places() {
+    of_both_gates("drained meanwhile", |gate| {
+        let (sender, receiver, _guard) = queue(2, gate);
+        let pushing = thread::spawn({
+            let sender = sender.clone();
+            move || assert!((0..3).all(|item| sender.push(item).is_ok()))
+        });
+        let mut items: Vec<_> = receiver.drain().collect();
+        while items.len() < 3 {
+            items.extend(receiver.pop(SHORT));
+            items.extend(receiver.drain());
+        }
+        pushing.join().unwrap();
+        assert_eq!(items, [0, 1, 2]);
+        assert!((0..2).all(|item| sender.try_push(item).is_ok()));
+        assert!(sender.try_push(2).is_err());
+    });
+}
+
+/// Work for a thread that waits to push.
+struct Work {
+    wakes: Receiver<()>,
+    done: usize,
+}
+
+impl Meanwhile for Work {
+    fn wakes(&self) -> Option<&Receiver<()>> {
+        Some(&self.wakes)
+    }
+
+    fn work(&mut self) {
+        self.done += 1;
+    }
+}
+
+/// A push that works meanwhile does all that it is woken for, and still sees room and ends.
+#[test]
+fn a_push_that_works_meanwhile_misses_neither_work_nor_room() {
+    of_both_gates("work meanwhile", |gate| {
+        let (sender, receiver, _guard) = queue(1, gate);
+        sender.push(0).unwrap();
+        let (wake, wakes) = bounded(2);
+        let pushing = thread::spawn(move || {
+            let mut work = Work { wakes, done: 0 };
+            sender.push_meanwhile(1, &mut work).unwrap();
+            work.done + work.wakes.len()
+        });
+        wake.send(()).unwrap();
+        wake.send(()).unwrap();
+        assert_eq!((receiver.pop(FOREVER), receiver.pop(FOREVER)), (Ok(0), Ok(1)));
+        assert_eq!(pushing.join().unwrap(), 2);
+    });
+}
