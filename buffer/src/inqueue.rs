@@ -61,7 +61,7 @@ pub fn inqueue<T>(
             (Some(filling), Some(draining))
         }
     };
-    let sender = InqueueSender { items, filling, capacity, receiver, token: token.clone() };
+    let sender = InqueueSender { items, left: received.clone(), filling, capacity, receiver, token: token.clone() };
     Ok((sender, InqueueReceiver { items: received, draining, open: Some(open), token: token.clone() }))
 }
 
@@ -69,6 +69,8 @@ pub fn inqueue<T>(
 #[derive(Debug)]
 pub struct InqueueSender<T> {
     items: Sender<T>,
+    /// For what comes into the queue of a receiver that is gone.
+    left: Receiver<T>,
     /// The sender's side of [`Gate::FillThenDrain`]. Declared after `items`, so that a receiver that finds
     /// all senders gone finds all items.
     filling: Option<Filling>,
@@ -120,17 +122,27 @@ impl<T> InqueueSender<T> {
         if self.token.is_shut_down() || self.receiver.is_shut_down() {
             return Err(TryPushError::Closed(item));
         }
-        if let Some(filling) = &self.filling {
-            return match filling.places.try_recv() {
+        match &self.filling {
+            Some(filling) => match filling.places.try_recv() {
                 Ok(()) => filling.push(&self.items, item).map_err(TryPushError::Closed),
                 Err(TryRecvError::Empty) => Err(TryPushError::Full(item)),
                 Err(TryRecvError::Disconnected) => Err(TryPushError::Closed(item)),
-            };
+            },
+            None => self.items.try_send(item).map_err(|error| match error {
+                TrySendError::Full(item) => TryPushError::Full(item),
+                TrySendError::Disconnected(item) => TryPushError::Closed(item),
+            }),
+        }?;
+        self.drop_if_late();
+        Ok(())
+    }
+
+    /// After a push: the receiver may have gone since the look before it, and then nobody else drops the item
+    /// while senders live.
+    fn drop_if_late(&self) {
+        if self.receiver.is_shut_down() {
+            self.left.try_iter().for_each(drop);
         }
-        self.items.try_send(item).map_err(|error| match error {
-            TrySendError::Full(item) => TryPushError::Full(item),
-            TrySendError::Disconnected(item) => TryPushError::Closed(item),
-        })
     }
 
     /// Items waiting.
@@ -177,6 +189,9 @@ impl<T> InqueueSender<T> {
                 Err(_) => Err(item),
             },
         };
+        if pushed.is_ok() {
+            self.drop_if_late();
+        }
         pushed.map_or_else(Waited::Closed, |()| Waited::Pushed)
     }
 }
@@ -192,6 +207,7 @@ impl<T> Clone for InqueueSender<T> {
     fn clone(&self) -> Self {
         Self {
             items: self.items.clone(),
+            left: self.left.clone(),
             filling: self.filling.clone(),
             capacity: self.capacity,
             receiver: self.receiver.clone(),

@@ -1,5 +1,5 @@
-//! The protocols of this room under every schedule that is tried. `cargo xtask model` runs them; each says in one
-//! sentence what holds.
+//! The protocols of this room under every schedule that is tried. `cargo xtask model` runs them; each says in
+//! one sentence what holds.
 
 mod admission;
 mod bell;

@@ -2,10 +2,8 @@
 
 use crate::sync::Instant;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard, Notify, PoisonError};
 use std::time::Duration;
-
-use tokio::sync::Notify;
 
 /// Wakes a thread or task when one of several mailboxes gets a report or closes.
 ///

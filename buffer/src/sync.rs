@@ -1,5 +1,5 @@
-//! What threads share and wait for: from the libraries, or from the stand-ins of a model, which is compiled with
-//! `--cfg pronk_model`.
+//! What threads share and wait for: from the libraries, or from the stand-ins of a model, which is compiled
+//! with `--cfg pronk_model`.
 
 #[cfg(not(pronk_model))]
 pub(crate) use arc_swap::ArcSwap;
@@ -13,3 +13,5 @@ pub(crate) use std::{
     thread,
     time::Instant,
 };
+#[cfg(not(pronk_model))]
+pub(crate) use tokio::sync::Notify;

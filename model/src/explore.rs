@@ -10,8 +10,9 @@ const STACK_BYTES: usize = 512 * 1024;
 /// The changes of priority that `PctScheduler` tries, which finds what needs at most as many preemptions.
 const PREEMPTIONS: usize = 3;
 
-/// Runs `model` under as many random schedules: half of them with uniform choices, and half with few preemptions
-/// in places that are drawn, which finds what uniform choices seldom do. Prints how many that were.
+/// Runs `model` under as many random schedules: half of them with uniform choices, and half with few
+/// preemptions in places that are drawn, which finds what uniform choices seldom do. Prints how many that
+/// were.
 ///
 /// # Panics
 /// If a schedule leads to a panic, a deadlock, or no end.

@@ -134,8 +134,8 @@ impl Condvar {
         Ok(guard)
     }
 
-    /// Waits for a notification or the end of `timeout`. One that can time out may also wake up for no reason,
-    /// as the standard library allows.
+    /// Waits for a notification or the end of `timeout`. One that can time out may also wake up for no
+    /// reason, as the standard library allows.
     ///
     /// # Errors
     /// As [`Mutex::lock`].
@@ -167,6 +167,31 @@ impl Condvar {
     /// Wakes all waiters.
     pub fn notify_all(&self) {
         self.0.notify_all();
+    }
+}
+
+/// As `tokio::sync::Notify`, whose operations are one step each.
+#[derive(Debug, Default)]
+pub struct Notify {
+    notify: tokio::sync::Notify,
+    step: atomic::AtomicBool,
+}
+
+impl Notify {
+    /// Wakes all that wait now.
+    pub fn notify_waiters(&self) {
+        self.other_threads_go_first();
+        self.notify.notify_waiters();
+    }
+
+    /// Waits for a notification from here on.
+    pub fn notified(&self) -> tokio::sync::futures::Notified<'_> {
+        self.other_threads_go_first();
+        self.notify.notified()
+    }
+
+    fn other_threads_go_first(&self) {
+        self.step.store(true, atomic::Ordering::SeqCst);
     }
 }
 

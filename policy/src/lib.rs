@@ -31,6 +31,7 @@ mod precision;
 mod rng;
 mod space;
 mod spec;
+mod sync;
 
 pub use action_distribution::{distribution_for, distribution_with};
 pub use action_scale::ActionScale;

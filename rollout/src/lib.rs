@@ -9,8 +9,12 @@ mod act;
 mod check;
 mod env;
 mod envs;
+#[cfg(all(test, pronk_model))]
+#[allow(clippy::unwrap_used)]
+mod models;
 mod pool;
 mod run;
+mod sync;
 mod vector;
 mod worker;
 mod wrappers;

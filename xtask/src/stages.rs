@@ -22,6 +22,7 @@ enum Work {
     /// Arguments of cargo, separated by spaces.
     Cargo(&'static str),
     Tidy,
+    Model,
     Readers,
     Onnx,
     Torch,
@@ -71,6 +72,9 @@ impl Stage {
 /// features that tests ask for turned off.
 const BINS: &str = "test --no-run --quiet --workspace --lib --bins --tests --features env-process,hosts-zenoh";
 
+/// The rooms that have models.
+const MODELS: &str = "test --package pronk-buffer --package pronk-rollout --lib models:: -- --nocapture";
+
 /// Lints what depends on the feature `cuda`; the stage `clippy` lints the rest.
 const CUDA_LINTS: &str = "clippy --package pronk-policy --package pronk --all-targets --features cuda -- -D warnings";
 
@@ -97,6 +101,11 @@ pub(crate) const STAGES: &[Stage] = &[
         "Run the unit and integration tests, the golden numbers included, but for those of the stage gymnasium",
         "test --workspace --lib --bins --tests --features env-process,hosts-zenoh -- --skip gymnasium::",
     ),
+    Stage {
+        name: "model",
+        about: "Run the protocols between threads under every schedule that a checker of interleavings tries",
+        work: Work::Model,
+    },
     Stage {
         name: "readers",
         about: "Have TensorBoard and Prometheus read what the tests wrote, if they can be had from PyPI",
@@ -243,6 +252,12 @@ fn run(root: &Path, stage: &Stage) -> Result<(Outcome, Duration)> {
                 say(&violation.to_string())?;
             }
             Outcome::passed(violations.is_empty())
+        }
+        Work::Model => {
+            // A build of its own, as all crates are compiled with it.
+            let target = python::target(root).join("model");
+            let variables = [("RUSTFLAGS", "--cfg pronk_model".into()), ("CARGO_TARGET_DIR", target.into_os_string())];
+            Outcome::passed(succeeds(cargo(root, MODELS).envs(variables))?)
         }
         Work::Readers => readers::check(root)?.map_or_else(Outcome::NotChecked, Outcome::passed),
         Work::Onnx => exports::onnx(root)?.map_or_else(Outcome::NotChecked, Outcome::passed),

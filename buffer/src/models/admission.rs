@@ -79,7 +79,7 @@ fn a_worker_that_gives_up_passes_its_turns_on() {
     check("turns, a worker gives up", SCHEDULES, || {
         let (_guard, token) = shutdown();
         let (_publisher, cell) = weight_cell(());
-        let (turns, ends, mut fragments) = turns(config(2, 1), &cell, &token);
+        let (turns, ends, mut fragments) = turns(config(2, 3), &cell, &token);
         let workers: Vec<_> = (0..)
             .zip(ends)
             .map(|(worker, ends)| thread::spawn(move || sample(worker, &ends, if worker == 0 { 1 } else { 9 })))
@@ -92,7 +92,6 @@ fn a_worker_that_gives_up_passes_its_turns_on() {
                 Err(NextError::Closed) => break,
                 Err(error) => panic!("{error}"),
             }
-            turns.grant();
         }
         assert_eq!(came, 4);
         drop(fragments);
@@ -100,8 +99,8 @@ fn a_worker_that_gives_up_passes_its_turns_on() {
     });
 }
 
-/// A round that has begun has its batches and no more, and who waits for its end is woken, whatever else wakes the
-/// learner meanwhile.
+/// A round that has begun has its batches and no more, and who waits for its end is woken, whatever else
+/// wakes the learner meanwhile.
 #[test]
 fn a_round_has_its_batches() {
     check("rounds", SCHEDULES, || {
@@ -121,6 +120,8 @@ fn a_round_has_its_batches() {
             }
         });
         for round in 1..=2 {
+            rounds.wake();
+            rounds.wake();
             rounds.begin();
             rounds.wake();
             while !rounds.is_over() {

@@ -1,6 +1,7 @@
 use std::error::Error;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pronk_metrics::{StepLedger, StepTicket, Steps, TimeLedger};
@@ -9,12 +10,39 @@ use pronk_model::{check, thread};
 
 use super::SCHEDULES;
 use crate::{
-    Gate, InqueueReceiver, InqueueSender, Loader, LoaderConfig, LoaderParts, LoaderStacks, MinibatchBuffer, NextError,
-    Pool, SavedSource, ShutdownGuard, Source, inqueue, shutdown,
+    CannotSave, Gate, InqueueReceiver, InqueueSender, Loader, LoaderConfig, LoaderParts, LoaderStacks, MinibatchBuffer,
+    NextError, Pool, SavedSource, ShutdownGuard, Source, inqueue, shutdown,
 };
 
 type Item = (u32, Option<StepTicket>);
-type Stacks = LoaderStacks<InqueueReceiver<Item>, Option<Item>>;
+type Stacks = LoaderStacks<Counted, Option<Item>>;
+
+/// A queue that says how many items were in it when it was saved.
+struct Counted {
+    queue: InqueueReceiver<Item>,
+    saved: Arc<AtomicUsize>,
+}
+
+impl Source for Counted {
+    type Item = Item;
+
+    fn next(&mut self, timeout: Duration) -> Result<Item, NextError> {
+        self.queue.next(timeout)
+    }
+
+    fn backlog(&self) -> usize {
+        self.queue.backlog()
+    }
+
+    fn drain(&mut self) -> Vec<Item> {
+        Source::drain(&mut self.queue)
+    }
+
+    fn save(&mut self, _: &mut SavedSource, _: &mut dyn FnMut(&Item)) -> Result<(), CannotSave> {
+        self.saved.store(self.backlog(), Ordering::Relaxed);
+        Ok(())
+    }
+}
 
 /// Puts items into stacks, or fails with one of this number.
 struct Put(Option<u32>);
@@ -31,21 +59,30 @@ impl Loader<Item> for Put {
     }
 }
 
-/// Two loaders with two stacks, behind an inqueue for one item.
-fn loaders(fails_with: Option<u32>) -> (InqueueSender<Item>, Stacks, ShutdownGuard) {
+/// Two loaders with so many stacks, behind an inqueue for one item.
+fn loaders(n_stacks: usize, fails_with: Option<u32>) -> (InqueueSender<Item>, Stacks, ShutdownGuard) {
+    loaders_of(n_stacks, fails_with, &Arc::default())
+}
+
+fn loaders_of(
+    n_stacks: usize,
+    fails_with: Option<u32>,
+    saved: &Arc<AtomicUsize>,
+) -> (InqueueSender<Item>, Stacks, ShutdownGuard) {
     let (guard, token) = shutdown();
-    let (sender, source) = inqueue(1, Gate::Bounded, &token).unwrap();
+    let (sender, queue) = inqueue(1, Gate::Bounded, &token).unwrap();
+    let source = Counted { queue, saved: Arc::clone(saved) };
     let config = LoaderConfig { num_data_load_threads: NonZeroUsize::new(2).unwrap(), join_within: FOREVER };
-    let parts = LoaderParts { source, stacks: vec![None, None], time: TimeLedger::new(), token };
+    let parts = LoaderParts { source, stacks: (0..n_stacks).map(|_| None).collect(), time: TimeLedger::new(), token };
     let stacks = LoaderStacks::start(config, parts, move |_| Ok(Put(fails_with))).unwrap();
     (sender, stacks, guard)
 }
 
-/// Every item is loaded once, and then the stacks are closed.
+/// Every item is loaded once, and then the stacks are closed, also for a loader that waits for the only one.
 #[test]
 fn every_item_is_loaded_once() {
     check("loader stacks", SCHEDULES, || {
-        let (sender, mut stacks, _guard) = loaders(None);
+        let (sender, mut stacks, _guard) = loaders(1, None);
         let feeding = thread::spawn(move || (0..3).for_each(|n| assert!(sender.push((n, None)).is_ok())));
         let mut numbers = Vec::new();
         loop {
@@ -67,7 +104,7 @@ fn every_item_is_loaded_once() {
 fn the_end_of_a_run_ends_all_loaders() {
     check("loader stacks, the end of the run", SCHEDULES, || {
         let ledger = StepLedger::new();
-        let (sender, mut stacks, guard) = loaders(None);
+        let (sender, mut stacks, guard) = loaders(2, None);
         let feeding = thread::spawn({
             let ledger = ledger.clone();
             move || (0..3).take_while(|n| sender.push((*n, Some(ledger.sampled(STEP)))).is_ok()).count()
@@ -91,7 +128,7 @@ const STEP: Steps = Steps { env: 1, agent: 1 };
 #[test]
 fn a_loader_that_fails_ends_them_all() {
     check("loader stacks, a failure", SCHEDULES, || {
-        let (sender, mut stacks, _guard) = loaders(Some(1));
+        let (sender, mut stacks, _guard) = loaders(2, Some(1));
         let feeding = thread::spawn(move || (0..3).take_while(|n| sender.push((*n, None)).is_ok()).count());
         let mut failures = 0;
         loop {
@@ -108,15 +145,16 @@ fn a_loader_that_fails_ends_them_all() {
     });
 }
 
-/// What is saved while loaders work is what comes next: no item is on its way between two threads meanwhile.
+/// A save while loaders work finds every item, loaded or in the queue, and what is loaded is what comes next.
 #[test]
 fn a_save_finds_every_item() {
     check("loader stacks, saved", SCHEDULES, || {
-        let (sender, mut stacks, _guard) = loaders(None);
+        let queued = Arc::default();
+        let (sender, mut stacks, _guard) = loaders_of(2, None, &queued);
         (0..2).for_each(|n| assert!(sender.push((n, None)).is_ok()));
         let (mut saved, mut ahead) = (SavedSource::new(1, Pool::new(0)), Vec::new());
         stacks.save(&mut saved, &mut |stack| ahead.extend(stack.as_ref().map(|item| item.0))).unwrap();
-        assert!(ahead.len() + sender.len() <= 2);
+        assert_eq!(ahead.len() + queued.load(Ordering::Relaxed), 2);
         let mut came = Vec::new();
         for _ in 0..2 {
             came.extend(stacks.next(FOREVER).unwrap().take().map(|item| item.0));
@@ -127,11 +165,12 @@ fn a_save_finds_every_item() {
     });
 }
 
-/// The ring of minibatches shows each loaded batch as often as it should, and its stack is loaded again only then.
+/// The ring of minibatches shows each loaded batch as often as it should, and its stack is loaded again only
+/// then.
 #[test]
 fn the_ring_shows_each_batch_as_often_as_it_should() {
     check("ring over loader stacks", SCHEDULES, || {
-        let (sender, stacks, _guard) = loaders(None);
+        let (sender, stacks, _guard) = loaders(2, None);
         let feeding = thread::spawn(move || (0..3).for_each(|n| assert!(sender.push((n, None)).is_ok())));
         let mut ring = MinibatchBuffer::new(stacks, NonZeroUsize::MIN, 2, 2);
         let mut shown = Vec::new();
@@ -153,7 +192,7 @@ fn the_ring_shows_each_batch_as_often_as_it_should() {
 #[test]
 fn a_time_out_loses_no_stack() {
     check("loader stacks, time-outs", SCHEDULES, || {
-        let (sender, mut stacks, _guard) = loaders(None);
+        let (sender, mut stacks, _guard) = loaders(2, None);
         let item = Arc::new(());
         let feeding = thread::spawn(move || (0..2).for_each(|n| assert!(sender.push((n, None)).is_ok())));
         let mut came = Vec::new();

@@ -64,8 +64,8 @@ fn the_end_of_a_run_loses_no_item() {
     });
 }
 
-/// A receiver that goes away at any time ends every push, and what was in the queue is dropped with it although
-/// senders live on.
+/// A receiver that goes away at any time ends every push, and what was in the queue is dropped with it
+/// although senders live on.
 #[test]
 fn a_dropped_receiver_keeps_no_item() {
     of_both_gates("a dropped receiver", |gate| {

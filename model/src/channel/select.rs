@@ -3,10 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
+use crossbeam_channel::{ReadyTimeoutError, RecvError, SelectTimeoutError, SendError};
 use shuttle::rand::{Rng, thread_rng};
 
+use super::ends::{Receiver, Sender};
+use super::operation::Operation;
 use super::world::{Ticket, ticket, wait};
-use super::{ReadyTimeoutError, Receiver, RecvError, SelectTimeoutError, SendError, Sender};
 use crate::explore::may_draw;
 use crate::time::Limit;
 
@@ -14,18 +16,6 @@ use crate::time::Limit;
 pub struct Select<'a> {
     operations: Vec<&'a dyn Operation>,
     is_biased: bool,
-}
-
-/// What a selection can choose: receiving from the one end, or sending to the other.
-pub(super) trait Operation {
-    /// Does it, as far as it goes without the message to send, if it would not wait.
-    fn try_claim(&self, ticket: Ticket) -> bool;
-
-    /// Whether it would not wait.
-    fn is_ready(&self) -> bool;
-
-    /// Whether it becomes ready without another thread.
-    fn comes_by_itself(&self) -> bool;
 }
 
 impl<'a> Select<'a> {
@@ -142,4 +132,35 @@ impl Drop for SelectedOperation {
     fn drop(&mut self) {
         assert!(self.is_complete || std::thread::panicking(), "a selected operation was not completed");
     }
+}
+
+/// As `crossbeam_channel::select!`, for receiving alone: `recv(channel) -> result => …`, each with a comma,
+/// and at most one `default(timeout) => …`.
+#[macro_export]
+macro_rules! select {
+    ($(recv($channel:expr) -> $result:pat => $body:expr,)+ default($timeout:expr) => $default:expr $(,)?) => {
+        $crate::select!(@ |wait| wait.select_timeout($timeout).ok(), $default, $($channel, $result, $body,)+)
+    };
+    ($(recv($channel:expr) -> $result:pat => $body:expr),+ $(,)?) => {
+        $crate::select!(@ |wait| Some(wait.select()), unreachable!(), $($channel, $result, $body,)+)
+    };
+    (@ |$wait:ident| $choice:expr, $default:expr, $($channel:expr, $result:pat, $body:expr,)+) => {
+        'chosen: {
+            let mut chosen = {
+                let mut $wait = $crate::channel::Select::new();
+                $($wait.recv(&$channel);)+
+                $choice
+            };
+            let mut place = 0..;
+            $(
+                if chosen.as_ref().is_some_and(|chosen| Some(chosen.index()) == place.next())
+                    && let Some(chosen) = chosen.take()
+                {
+                    let $result = chosen.recv(&$channel);
+                    break 'chosen $body;
+                }
+            )+
+            $default
+        }
+    };
 }

@@ -53,8 +53,8 @@ pub(super) fn change<R>(change: impl FnOnce() -> R) -> R {
     changed
 }
 
-/// Tries until there is a result; `None` after the time limit. Without a limit the thread sleeps until a channel
-/// changes, unless what it waits for comes by itself.
+/// Tries until there is a result; `None` after the time limit. Without a limit the thread sleeps until a
+/// channel changes, unless what it waits for comes by itself.
 pub(super) fn wait<R>(limit: Limit, comes_by_itself: bool, mut attempt: impl FnMut() -> Option<R>) -> Option<R> {
     let mut held = WORLD.lock();
     loop {

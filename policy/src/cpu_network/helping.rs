@@ -1,8 +1,8 @@
 //! [`Helpers`]: the threads that compute the shares of a batch together with the learner's own.
 
-use std::sync::Arc;
+use crate::sync::Arc;
 
-use crossbeam_channel::Receiver;
+use crate::sync::channel::Receiver;
 
 use super::share::Share;
 use super::sharing::{Next, Offering, Taker, poll};

@@ -1,12 +1,13 @@
 //! [`Offering`]: jobs that any thread may take, and that return to the one that offered them.
 
+use crate::sync::Instant;
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
+use crate::sync::channel::{Receiver, Sender, TryRecvError, bounded};
 
 use crate::PolicyError;
 use crate::error::panic_text;
@@ -116,7 +117,7 @@ impl<J: Job> Offering<J> {
                     taker.run_all();
                 }
             };
-            let spawned = std::thread::Builder::new().name(format!("network-{i}")).spawn(work);
+            let spawned = thread::Builder::new().name(format!("network-{i}")).spawn(work);
             offering.threads.push(spawned.map_err(|source| PolicyError::Threads { threads, source })?);
         }
         Ok(offering)
@@ -189,7 +190,7 @@ pub(super) fn poll<M>(channel: &Receiver<M>) -> Option<M> {
             Err(TryRecvError::Disconnected) => return None,
             Err(TryRecvError::Empty) if Instant::now() >= deadline => return None,
             // For a thread that has work.
-            Err(TryRecvError::Empty) => std::thread::yield_now(),
+            Err(TryRecvError::Empty) => thread::yield_now(),
         }
     }
 }

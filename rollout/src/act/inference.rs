@@ -1,8 +1,8 @@
 //! Where inference runs: in each worker, or on one thread for all of them.
 
-use std::sync::Arc;
+use crate::sync::Arc;
 
-use crossbeam_channel::{Receiver, Sender, bounded, select};
+use crate::sync::channel::{Receiver, Sender, bounded, select};
 use pronk_buffer::{InqueueSender, ObsColumn, ObsView};
 use pronk_policy::{Input, Memory, Network, NetworkShape, Outputs, Params};
 

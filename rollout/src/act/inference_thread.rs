@@ -1,9 +1,9 @@
+use crate::sync::Arc;
+use crate::sync::thread::{self, JoinHandle};
 use std::io;
-use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, bounded};
+use crate::sync::channel::{Receiver, bounded};
 use pronk_buffer::{Gate, InqueueReceiver, ShutdownToken, WeightCell, inqueue};
 use pronk_metrics::{ByPolicy, DEFAULT_POLICY, StateClock, TimeLedger, catch, default_policy, thread_states};
 use pronk_policy::{Input, Memory, Network, Outputs, Params};

@@ -1,6 +1,7 @@
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use crate::sync::Instant;
+use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use pronk_buffer::{ObsColumn, ObsView};
 use pronk_metrics::{Steps, TimeLedger};

@@ -1,9 +1,10 @@
+use crate::sync::Instant;
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, bounded};
+use crate::sync::channel::{Receiver, bounded};
 use pronk_metrics::catch;
 
 /// Runs the slow cleanup of dropped environments, such as ending their processes, on its own threads: a

@@ -1,4 +1,5 @@
-use std::time::{Duration, Instant};
+use crate::sync::Instant;
+use std::time::Duration;
 
 use pronk_buffer::{Closed, InqueueReceiver, PopError};
 

@@ -1,12 +1,13 @@
 mod stepper;
 
+use crate::sync::Arc;
+use crate::sync::Instant;
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, SendError, Sender, bounded};
+use crate::sync::channel::{Receiver, SendError, Sender, bounded};
 use pronk_buffer::{Closed, Gate, InqueueReceiver, InqueueSender, ObsColumn, ShutdownToken, inqueue};
 use pronk_metrics::{StateClock, catch};
 

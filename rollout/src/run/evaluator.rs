@@ -1,8 +1,8 @@
 //! [`Evaluator`]: a thread that evaluates policies beside a run.
 
+use crate::sync::thread::{self, JoinHandle};
 use std::io;
 use std::num::NonZeroUsize;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use pronk_buffer::{Fold, Gate, InqueueSender, Mailbox, Notifier, ShutdownToken, inqueue, mailbox, shutdown};

@@ -1,9 +1,10 @@
 //! When a worker is restarted, after what pause, and when it gives up.
 
+use crate::sync::Instant;
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{Arc, Mutex, PoisonError};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::failure::WorkerFailureCause;
 use super::report::WorkerReport;

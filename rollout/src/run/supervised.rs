@@ -1,9 +1,9 @@
 //! A worker as its loop runs it: made, restarted after failures, and taken down.
 
-use std::sync::Arc;
+use crate::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::Receiver;
+use crate::sync::channel::Receiver;
 use pronk_buffer::{MailboxSender, Meanwhile, MultiAgentBatch, ShutdownToken, WeightSource};
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, catch};
 use pronk_policy::{Helper, Params};

@@ -1,7 +1,8 @@
 //! The rollout loop: load weights, sample a fragment, report, push.
 
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use crate::sync::Instant;
+use crate::sync::atomic::Ordering;
+use std::time::Duration;
 
 use pronk_buffer::{Closed, Granted, MultiAgentBatch, Turn, Versioned, WeightSource};
 use pronk_metrics::{ByPolicy, catch};

@@ -3,13 +3,13 @@
 mod status_board;
 mod supervisor;
 
+use crate::sync::Arc;
+use crate::sync::thread::{self, JoinHandle, ScopedJoinHandle};
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
-use std::sync::Arc;
-use std::thread::{self, JoinHandle, ScopedJoinHandle};
 use std::time::Duration;
 
-use crossbeam_channel::{Sender, bounded};
+use crate::sync::channel::{Sender, bounded};
 use pronk_buffer::{Mailbox, MailboxSender, ShutdownToken, mailbox, shutdown};
 use pronk_metrics::StateClock;
 

@@ -1,4 +1,4 @@
-use std::sync::atomic::Ordering;
+use crate::sync::atomic::Ordering;
 
 use pronk_buffer::Tag;
 use pronk_metrics::{ByPolicy, StepTicket, Steps, catch};

@@ -1,6 +1,6 @@
+use crate::sync::Arc;
+use crate::sync::atomic::AtomicU64;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use pronk_buffer::{Pool, ShutdownToken};
 use pronk_metrics::{StepLedger, thread_states};

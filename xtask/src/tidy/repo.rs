@@ -9,10 +9,11 @@ use super::source::Source;
 
 /// The rooms: folder, crate, and the rooms it may know. Plug-in crates are like rooms that no room knows.
 pub(super) const ROOMS: &[Room] = &[
+    Room::new("model", "pronk-model", &[]),
     Room::new("metrics", "pronk-metrics", &[]),
-    Room::new("buffer", "pronk-buffer", &["metrics"]),
-    Room::new("policy", "pronk-policy", &[]),
-    Room::new("rollout", "pronk-rollout", &["buffer", "policy", "metrics"]),
+    Room::new("buffer", "pronk-buffer", &["metrics", "model"]),
+    Room::new("policy", "pronk-policy", &["model"]),
+    Room::new("rollout", "pronk-rollout", &["buffer", "policy", "metrics", "model"]),
     Room::new("learner", "pronk-learner", &["buffer", "policy", "metrics"]),
     Room::new("groups", "pronk-groups", &["buffer", "metrics"]),
     Room::new("hosts/zenoh", "pronk-hosts-zenoh", &["hosts"]),
@@ -65,9 +66,10 @@ impl RepoFile {
         is_script && !self.path.contains("/uplot/")
     }
 
-    /// Code that no user runs: tests and benches.
+    /// Code that no user runs: tests, models and benches.
     pub(super) fn is_test(&self) -> bool {
-        self.path.split('/').any(|part| matches!(part, "tests" | "tests.rs" | "benches") || part.ends_with("_tests.rs"))
+        let is_test = |part: &str| matches!(part.trim_end_matches(".rs"), "tests" | "models" | "benches");
+        self.path.split('/').any(|part| is_test(part) || part.ends_with("_tests.rs"))
     }
 
     /// Numbered lines, from 1.

@@ -1,8 +1,8 @@
 //! The thread of a group of environments.
 
-use std::sync::Arc;
+use crate::sync::Arc;
 
-use crossbeam_channel::{Receiver, Sender};
+use crate::sync::channel::{Receiver, Sender};
 use pronk_buffer::ObsColumn;
 use pronk_metrics::{StateClock, catch};
 

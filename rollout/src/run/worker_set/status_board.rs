@@ -1,5 +1,5 @@
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::sync::atomic::AtomicU64;
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pronk_metrics::ClockReader;

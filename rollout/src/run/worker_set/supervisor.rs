@@ -1,9 +1,9 @@
+use crate::sync::Arc;
+use crate::sync::thread::{self, JoinHandle};
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
+use crate::sync::channel::{Receiver, Sender, after, bounded, never, select};
 use pronk_buffer::ShutdownGuard;
 use pronk_metrics::{StateClock, Steps, TimeLedger, thread_states};
 

@@ -1,5 +1,6 @@
+use crate::sync::Instant;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pronk_buffer::Closed;
 

@@ -1,0 +1,8 @@
+//! The protocols of this room under every schedule that is tried. `cargo xtask model` runs them; each says in
+//! one sentence what holds.
+
+mod hang;
+mod inference;
+
+/// Of each model; they have too many to try all.
+const SCHEDULES: usize = 3_000;
