@@ -1,9 +1,9 @@
 //! Joins fragments to train batches.
 
-use crate::sync::Instant;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::sync::Instant;
 use crate::{Accumulate, CannotSave, MultiAgentBatch, NextError, Pool, SavedBatch, SavedSource, Source, VersionReader};
 
 #[cfg(test)]

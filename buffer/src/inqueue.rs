@@ -3,13 +3,12 @@
 pub use receive::PopError;
 pub(crate) use receive::{receive, receive_meanwhile};
 
-use crate::sync::Instant;
 use std::time::Duration;
-
-use crate::sync::channel::{Receiver, Select, Sender, TryRecvError, TrySendError, bounded};
 
 use crate::meanwhile::Meanwhile;
 use crate::shutdown::{Closed, ShutdownGuard, ShutdownToken, shutdown};
+use crate::sync::Instant;
+use crate::sync::channel::{Receiver, Select, Sender, TryRecvError, TrySendError, bounded};
 
 use gate::{Draining, Filling, fill_then_drain};
 

@@ -9,21 +9,21 @@ mod upstream;
 
 pub use loader::Loader;
 
-use crate::sync::Instant;
-use crate::sync::thread::JoinHandle;
-use crate::sync::{self, Arc};
 use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use crate::sync::channel::{Receiver, Select, TryRecvError, bounded};
 use pronk_metrics::{StateClock, TimeLedger};
 
 use crate::saved::{CannotSave, SavedSource};
 use crate::shutdown::{ShutdownGuard, ShutdownToken, shutdown};
 use crate::source::{NextError, Source};
+use crate::sync::Instant;
+use crate::sync::channel::{Receiver, Select, TryRecvError, bounded};
+use crate::sync::thread::JoinHandle;
+use crate::sync::{self, Arc};
 
 use metrics::SharedTimer;
 use thread::{LoaderThread, Ready};

@@ -1,7 +1,5 @@
 //! Reports: bounded, and none is lost if the reader lags.
 
-use crate::sync::Instant;
-use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -9,6 +7,8 @@ use std::time::Duration;
 use crate::inqueue::PopError;
 use crate::notifier::Notifier;
 use crate::shutdown::Closed;
+use crate::sync::Instant;
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[cfg(test)]
 mod tests;

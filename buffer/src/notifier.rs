@@ -1,9 +1,10 @@
 //! One wake-up for several mailboxes.
 
+use std::time::Duration;
+
 use crate::sync::Instant;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard, Notify, PoisonError};
-use std::time::Duration;
 
 /// Wakes a thread or task when one of several mailboxes gets a report or closes.
 ///

@@ -1,9 +1,9 @@
 //! Recycled storage of batches.
 
-use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::collections::VecDeque;
 
 use crate::batch::{BatchShape, Columns, End, Tag};
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Recycles the storage of batches: dropping a [`SampleBatch`](crate::SampleBatch) made here returns its
 /// vectors.

@@ -1,12 +1,13 @@
 //! Versioned weights for the workers: the newest win, and reading never blocks.
 
-use crate::sync::Arc;
-use crate::sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::fmt;
 
-use crate::sync::ArcSwap;
 use pronk_metrics::NormalizerMoments;
+
+use crate::sync::Arc;
+use crate::sync::ArcSwap;
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,7 @@
-use crate::sync::channel::bounded;
-
 use super::ends::{Lanes, WorkerEnds, lanes};
 use super::in_order::InOrder;
 use super::turns::{TurnConfig, Turns};
+use crate::sync::channel::bounded;
 use crate::{ShutdownToken, WeightCell};
 
 /// Makes the turns of a run, the workers' ends, and the source of their fragments.

@@ -1,9 +1,8 @@
-use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::sync::channel::{Receiver, Sender, bounded};
-
 use crate::inqueue::{InqueueSender, PopError, receive_meanwhile};
+use crate::sync::channel::{Receiver, Sender, bounded};
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::{Closed, Meanwhile, MultiAgentBatch, ShutdownToken, Versioned, WeightCell};
 
 /// A worker's ends of the edges: where its weights come from, and where its fragments go. A replacement of

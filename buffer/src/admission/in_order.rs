@@ -1,11 +1,10 @@
-use crate::sync::Instant;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::sync::channel::Receiver;
-
 use super::turns::Turns;
 use crate::inqueue::{PopError, receive};
+use crate::sync::Instant;
+use crate::sync::channel::Receiver;
 use crate::{CannotSave, MultiAgentBatch, NextError, SavedSource, ShutdownToken, Source};
 
 /// Takes fragments from the workers' lanes in the order of their turns.

@@ -1,10 +1,9 @@
-use crate::sync::Arc;
 use std::collections::BTreeMap;
-
-use crate::sync::channel::bounded;
 
 use super::ends::{Lanes, Order, Permit, WorkerEnds, lanes};
 use super::in_order::InOrder;
+use crate::sync::Arc;
+use crate::sync::channel::bounded;
 use crate::{ShutdownToken, Versioned, WeightPublisher};
 
 /// The turn of a fragment that was recorded.

@@ -1,10 +1,9 @@
-use crate::sync::Arc;
-use crate::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::sync::channel::{Receiver, Sender, bounded};
-
 use crate::inqueue::{PopError, receive};
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::channel::{Receiver, Sender, bounded};
 use crate::{NextError, Notifier, ShutdownToken};
 
 /// Makes the rounds of a run: after every `batches` train batches the learner waits until the trainer begins

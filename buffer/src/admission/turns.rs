@@ -1,10 +1,10 @@
-use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::num::NonZeroUsize;
 
-use crate::sync::channel::Sender;
 use serde::{Deserialize, Serialize};
 
 use super::ends::{Order, Permit};
+use crate::sync::channel::Sender;
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::{Versioned, WeightCell};
 
 /// How many turns there are.

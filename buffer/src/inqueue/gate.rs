@@ -1,13 +1,12 @@
 //! When senders push and the receiver pops.
 
-use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::cell::Cell;
 use std::time::Duration;
 
-use crate::sync::channel::{Receiver, Sender, TryRecvError, bounded};
-
 use super::{PopError, receive};
 use crate::shutdown::ShutdownToken;
+use crate::sync::channel::{Receiver, Sender, TryRecvError, bounded};
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// When senders of an [`inqueue`](super::inqueue) may push and its receiver may pop.
 ///

@@ -1,9 +1,8 @@
 use std::time::Duration;
 
-use crate::sync::channel::{Receiver, Select, TryRecvError, never};
-
 use crate::meanwhile::Meanwhile;
 use crate::shutdown::ShutdownToken;
+use crate::sync::channel::{Receiver, Select, TryRecvError, never};
 
 /// The next message of a channel, unless the run ends first.
 pub(crate) fn receive<M>(channel: &Receiver<M>, token: &ShutdownToken, timeout: Duration) -> Result<M, PopError> {

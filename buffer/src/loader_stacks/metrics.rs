@@ -1,9 +1,9 @@
-use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pronk_metrics::TimerStat;
 
 use crate::ShutdownToken;
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Live metrics of loader threads. Clones share them.
 #[derive(Clone, Debug)]

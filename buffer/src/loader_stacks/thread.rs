@@ -1,10 +1,7 @@
-use crate::sync::Arc;
-use crate::sync::Instant;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use crate::sync::channel::{Receiver, Select, Sender};
 use pronk_metrics::{StateClock, ThreadState, thread_states};
 use tracing::debug_span;
 
@@ -12,6 +9,9 @@ use super::failure::panic_text;
 use super::metrics::SharedTimer;
 use super::upstream::{LoadingGuard, Upstream};
 use super::{Loaded, Loader, LoaderCause, LoaderFailure};
+use crate::sync::Arc;
+use crate::sync::Instant;
+use crate::sync::channel::{Receiver, Select, Sender};
 use crate::{NextError, ShutdownToken, Source};
 
 /// How long a loader waits for a batch before it checks whether to end, or whether a checkpoint is taken: the

@@ -1,7 +1,7 @@
-use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use crate::{CannotSave, NextError, Source};
 
 /// A source that loader threads share by taking turns.

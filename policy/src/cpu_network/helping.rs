@@ -1,12 +1,10 @@
 //! [`Helpers`]: the threads that compute the shares of a batch together with the learner's own.
 
-use crate::sync::Arc;
-
-use crate::sync::channel::Receiver;
-
 use super::share::Share;
 use super::sharing::{Next, Offering, Taker, poll};
 use crate::PolicyError;
+use crate::sync::Arc;
+use crate::sync::channel::Receiver;
 
 /// The threads that compute shares of a batch for a network that learns: threads of their own, and others,
 /// each with a [`Helper`], in the moments that they choose. Clones are the same threads, for other networks.

@@ -1,16 +1,15 @@
 //! [`Offering`]: jobs that any thread may take, and that return to the one that offered them.
 
-use crate::sync::Instant;
-use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use crate::sync::channel::{Receiver, Sender, TryRecvError, bounded};
-
 use crate::PolicyError;
 use crate::error::panic_text;
+use crate::sync::Instant;
+use crate::sync::channel::{Receiver, Sender, TryRecvError, bounded};
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Work on one share of a batch, with its input and result.
 pub(super) trait Job: Send + 'static {

@@ -1,13 +1,12 @@
 //! Where inference runs: in each worker, or on one thread for all of them.
 
-use crate::sync::Arc;
-
-use crate::sync::channel::{Receiver, Sender, bounded, select};
 use pronk_buffer::{InqueueSender, ObsColumn, ObsView};
 use pronk_policy::{Input, Memory, Network, NetworkShape, Outputs, Params};
 
 use super::convert;
 use super::error::PolicyFault;
+use crate::sync::Arc;
+use crate::sync::channel::{Receiver, Sender, bounded, select};
 
 /// Where a worker's inference runs.
 ///

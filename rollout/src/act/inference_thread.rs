@@ -1,9 +1,6 @@
-use crate::sync::Arc;
-use crate::sync::thread::{self, JoinHandle};
 use std::io;
 use std::time::Duration;
 
-use crate::sync::channel::{Receiver, bounded};
 use pronk_buffer::{Gate, InqueueReceiver, ShutdownToken, WeightCell, inqueue};
 use pronk_metrics::{ByPolicy, DEFAULT_POLICY, StateClock, TimeLedger, catch, default_policy, thread_states};
 use pronk_policy::{Input, Memory, Network, Outputs, Params};
@@ -12,6 +9,9 @@ use tracing::debug_span;
 use super::convert;
 use super::error::PolicyFault;
 use super::inference::{InferencePort, Request, Task};
+use crate::sync::Arc;
+use crate::sync::channel::{Receiver, bounded};
+use crate::sync::thread::{self, JoinHandle};
 
 /// Queued requests before workers block.
 const CAPACITY: usize = 1024;

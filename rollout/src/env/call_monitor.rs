@@ -1,6 +1,3 @@
-use crate::sync::Instant;
-use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pronk_buffer::{ObsColumn, ObsView};
@@ -8,6 +5,9 @@ use pronk_metrics::{Steps, TimeLedger};
 
 use super::failure::FailurePlace;
 use super::reaper::ReaperHandle;
+use crate::sync::Instant;
+use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A live view of one worker's environment calls, at the cost of a few plain stores for each.
 ///

@@ -1,11 +1,12 @@
-use crate::sync::Instant;
-use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::convert::Infallible;
 use std::thread;
 use std::time::Duration;
 
-use crate::sync::channel::{Receiver, bounded};
 use pronk_metrics::catch;
+
+use crate::sync::Instant;
+use crate::sync::channel::{Receiver, bounded};
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Runs the slow cleanup of dropped environments, such as ending their processes, on its own threads: a
 /// worker that waited for it would seem to hang. Environments reach a run's reaper through their

@@ -1,9 +1,9 @@
-use crate::sync::Instant;
 use std::time::Duration;
 
 use pronk_buffer::{Closed, InqueueReceiver, PopError};
 
 use crate::env::poll_interval;
+use crate::sync::Instant;
 
 /// What ended a wait for groups.
 pub(crate) enum Waited<T> {

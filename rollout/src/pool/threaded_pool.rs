@@ -1,13 +1,10 @@
 mod stepper;
 
-use crate::sync::Arc;
-use crate::sync::Instant;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::thread;
 use std::time::Duration;
 
-use crate::sync::channel::{Receiver, SendError, Sender, bounded};
 use pronk_buffer::{Closed, Gate, InqueueReceiver, InqueueSender, ObsColumn, ShutdownToken, inqueue};
 use pronk_metrics::{StateClock, catch};
 
@@ -19,6 +16,9 @@ use super::step::{Answer, GroupFailure, GroupPosition, GroupStep};
 use crate::env::{
     CallMonitor, EnvCall, EnvError, EnvFailure, EnvFailureCause, EnvSpec, HangDetector, Restarted, VectorContext,
 };
+use crate::sync::Arc;
+use crate::sync::Instant;
+use crate::sync::channel::{Receiver, SendError, Sender, bounded};
 
 /// Environments that step on threads of their own, in groups: `rollout-1-envs-0`, `rollout-1-envs-1`, …
 pub(crate) struct ThreadedPool {

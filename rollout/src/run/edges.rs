@@ -1,10 +1,10 @@
-use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pronk_buffer::{FragmentSender, Notifier, WeightSource, WorkerEnds};
 use pronk_metrics::{ByPolicy, StepLedger, TimeLedger};
 use pronk_policy::{Helper, Params};
 
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::worker::SeatState;
 
 /// The edges between the workers and the rest of the run.

@@ -1,12 +1,13 @@
 //! [`Evaluator`]: a thread that evaluates policies beside a run.
 
-use crate::sync::thread::{self, JoinHandle};
 use std::io;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use pronk_buffer::{Fold, Gate, InqueueSender, Mailbox, Notifier, ShutdownToken, inqueue, mailbox, shutdown};
 use pronk_metrics::{ClockReader, StateClock, TimeLedger, thread_states};
+
+use crate::sync::thread::{self, JoinHandle};
 
 thread_states! {
     /// The state of an evaluator.

@@ -1,14 +1,14 @@
 //! When a worker is restarted, after what pause, and when it gives up.
 
-use crate::sync::Instant;
-use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::sync::{Arc, Mutex, PoisonError};
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::failure::WorkerFailureCause;
 use super::report::WorkerReport;
 use crate::env::{EnvFailure, EnvFailureCause};
+use crate::sync::Instant;
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{Arc, Mutex, PoisonError};
 use crate::worker::RestartPolicy;
 
 /// The restarts that all workers of a run share.

@@ -1,9 +1,7 @@
 //! A worker as its loop runs it: made, restarted after failures, and taken down.
 
-use crate::sync::Arc;
 use std::time::Duration;
 
-use crate::sync::channel::Receiver;
 use pronk_buffer::{MailboxSender, Meanwhile, MultiAgentBatch, ShutdownToken, WeightSource};
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, catch};
 use pronk_policy::{Helper, Params};
@@ -12,6 +10,8 @@ use super::failure::{WorkerFailure, WorkerFailureCause};
 use super::report::{PostedSeat, WorkerReport};
 use super::restarts::{RestartBudget, Restarts, SpentRestarts};
 use crate::env::{EnvFailure, VectorContext};
+use crate::sync::Arc;
+use crate::sync::channel::Receiver;
 use crate::worker::{
     AnyEnvSpec, BuildError, MakeWorker, RolloutWorker, SHUTDOWN, SampleError, WorkerSeat, WorkerState,
 };

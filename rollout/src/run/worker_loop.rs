@@ -1,7 +1,5 @@
 //! The rollout loop: load weights, sample a fragment, report, push.
 
-use crate::sync::Instant;
-use crate::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pronk_buffer::{Closed, Granted, MultiAgentBatch, Turn, Versioned, WeightSource};
@@ -13,6 +11,8 @@ use super::edges::CurrentEnds;
 use super::failure::{WorkerFailure, WorkerFailureCause};
 use super::report::WorkerReport;
 use super::supervised::{Missed, NoFragment, SupervisedWorker, discard, help_if_behind};
+use crate::sync::Instant;
+use crate::sync::atomic::Ordering;
 use crate::worker::{Collected, SampleError, WorkerState};
 
 /// The body of a worker's thread: pushes fragments until the run ends, the inqueue closes, or the worker

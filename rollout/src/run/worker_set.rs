@@ -3,13 +3,10 @@
 mod status_board;
 mod supervisor;
 
-use crate::sync::Arc;
-use crate::sync::thread::{self, JoinHandle, ScopedJoinHandle};
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
 use std::time::Duration;
 
-use crate::sync::channel::{Sender, bounded};
 use pronk_buffer::{Mailbox, MailboxSender, ShutdownToken, mailbox, shutdown};
 use pronk_metrics::StateClock;
 
@@ -20,6 +17,9 @@ use super::restarts::{RestartBudget, SpentRestarts};
 use super::start_error::StartError;
 use super::supervised::{Shared, SupervisedWorker, thread_name};
 use crate::env::CallMonitor;
+use crate::sync::Arc;
+use crate::sync::channel::{Sender, bounded};
+use crate::sync::thread::{self, JoinHandle, ScopedJoinHandle};
 use crate::worker::{BuildError, MakeWorker, RestartPolicy, SeatState, WorkerSeat};
 
 use status_board::StatusBoard;

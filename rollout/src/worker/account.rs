@@ -1,11 +1,10 @@
-use crate::sync::atomic::Ordering;
-
 use pronk_buffer::Tag;
 use pronk_metrics::{ByPolicy, StepTicket, Steps, catch};
 use pronk_policy::Rng;
 
 use super::config::{SHUTDOWN, WorkerLinks};
 use crate::env::{CallGuard, EnvFailure, EpisodeStat, FailurePlace, ReturnStat, seed};
+use crate::sync::atomic::Ordering;
 
 /// The cause under which steps are lost of a column whose environment could not get back into its episode.
 pub(super) const RESUME: &str = "resume";

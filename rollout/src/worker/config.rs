@@ -1,5 +1,3 @@
-use crate::sync::Arc;
-use crate::sync::atomic::AtomicU64;
 use std::num::NonZeroUsize;
 
 use pronk_buffer::{Pool, ShutdownToken};
@@ -9,6 +7,8 @@ use pronk_policy::GaussianConfig;
 use super::normalization::NormalizerConfig;
 use super::seat_state::SeatState;
 use crate::env::{CallMonitor, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, VectorContext};
+use crate::sync::Arc;
+use crate::sync::atomic::AtomicU64;
 
 thread_states! {
     /// The state of a rollout worker.

@@ -1,8 +1,5 @@
 //! The thread of a group of environments.
 
-use crate::sync::Arc;
-
-use crate::sync::channel::{Receiver, Sender};
 use pronk_buffer::ObsColumn;
 use pronk_metrics::{StateClock, catch};
 
@@ -13,6 +10,8 @@ use crate::env::{
 use crate::pool::env_pool::EnvThreadState;
 use crate::pool::factory::{EnvFactory, build_vector};
 use crate::pool::step::{GroupPosition, GroupStep, Order};
+use crate::sync::Arc;
+use crate::sync::channel::{Receiver, Sender};
 use crate::vector::{VectorEnv, VectorStep};
 
 /// What is sent to the thread of a group.

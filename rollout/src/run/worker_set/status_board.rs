@@ -1,5 +1,3 @@
-use crate::sync::atomic::AtomicU64;
-use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pronk_metrics::ClockReader;
@@ -9,6 +7,8 @@ use crate::run::edges::CurrentEnds;
 use crate::run::failure::WorkerFailure;
 use crate::run::restarts::FailureRow;
 use crate::run::supervised::SupervisedWorker;
+use crate::sync::atomic::AtomicU64;
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The threads of a set that have not ended, written by the supervisor and read by the owner of the set.
 #[derive(Clone, Default)]

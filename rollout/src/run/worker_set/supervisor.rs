@@ -1,9 +1,6 @@
-use crate::sync::Arc;
-use crate::sync::thread::{self, JoinHandle};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::sync::channel::{Receiver, Sender, after, bounded, never, select};
 use pronk_buffer::ShutdownGuard;
 use pronk_metrics::{StateClock, Steps, TimeLedger, thread_states};
 
@@ -15,6 +12,9 @@ use crate::run::report::WorkerReport;
 use crate::run::start_error::StartError;
 use crate::run::supervised::{Shared, SupervisedWorker, thread_name};
 use crate::run::worker_loop::run_worker;
+use crate::sync::Arc;
+use crate::sync::channel::{Receiver, Sender, after, bounded, never, select};
+use crate::sync::thread::{self, JoinHandle};
 use crate::worker::{AnyEnvSpec, NOT_TRAINED, WorkerSeat, WorkerState};
 
 /// The longest time between two checks for hangs.

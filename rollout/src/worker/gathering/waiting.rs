@@ -1,10 +1,10 @@
-use crate::sync::Instant;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pronk_buffer::Closed;
 
 use crate::pool::{Answer, Arrivals, EnvPool};
+use crate::sync::Instant;
 
 /// The answers of a pool, as the source of [`Gather::collect`](crate::Gather::collect).
 pub(super) struct Waiting<'a> {
