@@ -7,7 +7,7 @@ pub(crate) use crossbeam_channel as channel;
 pub(crate) use pronk_model::{channel, sync::*, thread, time::Instant};
 #[cfg(not(pronk_model))]
 pub(crate) use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::Instant,
 };
