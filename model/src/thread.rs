@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+pub use std::thread::available_parallelism;
+
 pub use shuttle::thread::{JoinHandle, Scope, ScopedJoinHandle, current, panicking, scope, spawn, yield_now};
 
 use crate::time::{Instant, advance_to};

@@ -45,6 +45,11 @@ impl Instant {
     pub fn checked_add(&self, duration: Duration) -> Option<Self> {
         self.0.checked_add(duration).map(Self)
     }
+
+    /// So much earlier, if the model was there already.
+    pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
+        self.0.checked_sub(duration).map(Self)
+    }
 }
 
 impl Add<Duration> for Instant {

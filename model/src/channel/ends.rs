@@ -142,6 +142,11 @@ impl<T> Sender<T> {
         self.len() == 0
     }
 
+    /// The number of messages that there is room for.
+    pub fn capacity(&self) -> Option<usize> {
+        Some(look(|| self.0.lock().capacity))
+    }
+
     /// Whether there is no room.
     pub fn is_full(&self) -> bool {
         look(|| self.0.lock().is_full())

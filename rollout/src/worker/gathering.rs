@@ -7,7 +7,6 @@ mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
 
 use pronk_buffer::{BatchShape, End, MultiAgentBatch, ObsView, Versioned};
 use pronk_metrics::{ByPolicy, NormalizerMoments, StateClock, Steps, default_policy};
@@ -24,6 +23,7 @@ use super::seat_state::SavedMaker;
 use crate::act::{Inference, PolicyActor, PolicyFault, WorkerPolicy};
 use crate::env::{EnvSpec, Restarted};
 use crate::pool::{AdaptiveGather, Answer, EnvFactory, EnvPool, Gather, GroupFailure, GroupStep, Order};
+use crate::sync::Instant;
 
 use waiting::Waiting;
 

@@ -1,5 +1,5 @@
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pronk_buffer::{Closed, ObsColumn, PopError, ShutdownToken};
 use pronk_metrics::TimeLedger;
@@ -12,6 +12,7 @@ use crate::env::{EnvCall, EnvError, EnvFailure, EnvFailureCause, EnvSpec, Failur
 use crate::pool::{
     Answer, CLOSE_WITHIN, EnvPool, GroupFailure, GroupPosition, GroupStep, HangChecks, PoolConfig, Waited,
 };
+use crate::sync::Instant;
 
 /// Environments that are tasks of one thread, `rollout-1-tasks`; each is a group of its own.
 pub(crate) struct TaskPool {

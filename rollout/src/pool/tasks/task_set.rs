@@ -3,7 +3,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use pronk_buffer::{Fold, Mailbox};
 use pronk_metrics::catch;
@@ -13,6 +12,7 @@ use super::make::EnvTasks;
 use super::request::{Orders, Shared, TaskRequest, TaskSlot};
 use crate::env::{EnvFailureCause, POLLS_PER_TIMEOUT, poll_interval};
 use crate::pool::HangChecks;
+use crate::sync::Instant;
 
 /// Orders with the groups that they are for.
 #[derive(Default)]

@@ -480,7 +480,7 @@ fn a_panic_while_environments_are_dropped_does_not_hide_why_a_worker_gave_up() {
 
 /// Releases the hung environments, and counts them.
 struct Hangs {
-    release: Option<crossbeam_channel::Sender<()>>,
+    release: Option<Sender<()>>,
     n: Arc<AtomicU32>,
 }
 

@@ -1,13 +1,12 @@
 //! Groups between two fragments, for a checkpoint.
 
-use std::time::Instant;
-
 use pronk_buffer::ObsColumn;
 use pronk_metrics::NormalizerMoments;
 
 use super::{Gathering, GroupState, steps_of};
 use crate::env::{FailurePlace, Restarted};
 use crate::pool::{Answer, GroupPosition, Order};
+use crate::sync::Instant;
 use crate::worker::account::{Account, RESUME};
 use crate::worker::error::BuildError;
 use crate::worker::normalization::Normalization;
