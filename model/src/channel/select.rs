@@ -144,9 +144,9 @@ macro_rules! select {
     ($(recv($channel:expr) -> $result:pat => $body:expr),+ $(,)?) => {
         $crate::select!(@ |wait| Some(wait.select()), unreachable!(), $($channel, $result, $body,)+)
     };
-    (@ |$wait:ident| $choice:expr, $default:expr, $($channel:expr, $result:pat, $body:expr,)+) => {
+    (@ |$wait:ident| $choice:expr, $default:expr, $($channel:expr, $result:pat, $body:expr,)+) => {{
         #[allow(unreachable_code)] // Of an arm that returns.
-        'chosen: {
+        let selected = 'chosen: {
             let mut chosen = {
                 let mut $wait = $crate::channel::Select::new();
                 $($wait.recv(&$channel);)+
@@ -162,6 +162,7 @@ macro_rules! select {
                 }
             )+
             $default
-        }
-    };
+        };
+        selected
+    }};
 }
