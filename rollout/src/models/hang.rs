@@ -46,11 +46,12 @@ fn start(hang: Receiver<()>) -> (WorkerSet, Run) {
     (set, Run { shutdown, fragments, steps })
 }
 
-/// Ends the run: every thread ends, and every step is trained, dropped or lost.
+/// Ends the run: every thread ends but one that was abandoned, and every step is trained, dropped or lost.
 fn end(set: WorkerSet, run: Run) {
     let Run { shutdown, fragments, steps } = run;
     drop(shutdown);
-    assert_eq!(set.join(FOREVER).not_joined, Vec::<String>::new());
+    let not_joined = set.join(FOREVER).not_joined;
+    assert!(not_joined.iter().all(|thread| thread == "rollout-1"), "{not_joined:?}");
     drop(fragments);
     let totals = steps.snapshot();
     assert!(totals.is_closed() && totals.in_flight.env == 0, "{totals:?}");

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use pronk_buffer::{ObsView, WeightPublisher, shutdown, weight_cell};
 use pronk_metrics::{ByPolicy, TimeLedger};
 use pronk_model::time::FOREVER;
@@ -69,26 +67,6 @@ fn the_end_of_the_run_ends_every_question() {
         });
         drop(guard);
         asking.into_iter().for_each(|client| client.join().unwrap());
-        inference.join(FOREVER).unwrap();
-    });
-}
-
-/// A network that panics is a fault of every question in its batch, and of no later one.
-#[test]
-fn a_panic_is_a_fault_of_its_batch() {
-    check("inference, a panic", SCHEDULES, || {
-        let (mut publisher, inference, port, _guard) = start(OneWeight::PANIC);
-        let asking = clients(&port).map(|mut client| {
-            thread::spawn(move || {
-                while let Err(fault) = ask(&mut client, 1.0) {
-                    assert!(matches!(fault, PolicyFault::Shared { .. }), "{fault}");
-                }
-            })
-        });
-        thread::sleep(Duration::from_millis(1));
-        publisher.publish(of_default(params(0.0)));
-        asking.into_iter().for_each(|client| client.join().unwrap());
-        drop(port);
         inference.join(FOREVER).unwrap();
     });
 }
