@@ -1,3 +1,5 @@
+#![allow(clippy::print_stdout)] // How many schedules were tried is the result of a model.
+
 use std::cell::Cell;
 
 use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};

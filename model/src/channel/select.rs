@@ -46,7 +46,12 @@ impl<'a> Select<'a> {
 
     /// Waits until one is ready.
     pub fn select(&mut self) -> SelectedOperation {
-        self.choose(Limit::NONE).expect("a wait without a limit has a result")
+        loop {
+            // Always: there is no limit.
+            if let Some(chosen) = self.choose(Limit::NONE) {
+                return chosen;
+            }
+        }
     }
 
     /// Waits until one is ready, for at most `timeout`.
