@@ -57,6 +57,10 @@ const TIDY_HOUSE: &[(&str, &str)] = &[
         "examples/cartpole.rs",
         "//! CartPole.\nstruct Args {\n    #[arg(long, allow_negative_numbers = true)]\n    goal: f64,\n    #[arg(long)]\n    envs: u64,\n}\nfn main() {}\n",
     ),
+    ("model/README.md", "Every schedule.\n"),
+    ("model/src/lib.rs", "//! Model.\n"),
+    // Models are tests.
+    ("rollout/src/models/hang.rs", "fn t() { thread::spawn(|| {}); }\n"),
     ("metrics/Cargo.toml", "[dependencies]\nserde.workspace = true\n"),
     ("metrics/README.md", "What a thread says. See `lib.rs`.\n"),
     ("metrics/src/lib.rs", "//! Metrics.\nmod spans;\npub struct Time;\n"),
