@@ -136,8 +136,8 @@ impl<T> InqueueSender<T> {
         Ok(())
     }
 
-    /// After a push: the receiver may have gone since the look before it, and then nobody else drops the item
-    /// while senders live.
+    /// After a push: the receiver may have gone since the look before it, and then its own drop misses the
+    /// item, which would stay while senders live.
     fn drop_if_late(&self) {
         if self.receiver.is_shut_down() {
             self.left.try_iter().for_each(drop);

@@ -20,7 +20,7 @@ pub struct MutexGuard<'a, T> {
 }
 
 impl<T> Mutex<T> {
-    /// A lock that nobody holds.
+    /// A free lock.
     pub const fn new(value: T) -> Self {
         Self(shuttle::sync::Mutex::new(value))
     }
@@ -47,7 +47,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// The value, which nobody shares.
+    /// The value, without locking: `&mut` is unique.
     pub fn get_mut(&mut self) -> LockResult<&mut T> {
         self.0.get_mut()
     }
@@ -104,7 +104,7 @@ impl WaitTimeoutResult {
 }
 
 impl Condvar {
-    /// One that nobody waits for.
+    /// One without waiters.
     pub const fn new() -> Self {
         Self(shuttle::sync::Condvar::new())
     }

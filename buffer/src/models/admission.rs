@@ -3,21 +3,10 @@ use std::num::NonZeroUsize;
 use pronk_model::time::FOREVER;
 use pronk_model::{check, thread};
 
-use super::SCHEDULES;
+use super::{SCHEDULES, SHAPE};
 use crate::{
-    ActionKind, Ask, BatchShape, Gate, Granted, MultiAgentBatch, NextError, Notifier, ObsKind, SampleBatch, Source,
-    Tag, TurnConfig, Turns, WorkerEnds, inqueue, rounds, shutdown, turns, weight_cell,
-};
-
-const SHAPE: BatchShape = BatchShape {
-    steps: 1,
-    columns: 1,
-    obs_len: 1,
-    obs_kind: ObsKind::F32,
-    act_len: 1,
-    act_kind: ActionKind::U32,
-    dist_len: 2,
-    state_len: 0,
+    Ask, Gate, Granted, MultiAgentBatch, NextError, Notifier, SampleBatch, Source, Tag, TurnConfig, Turns, WorkerEnds,
+    inqueue, rounds, shutdown, turns, weight_cell,
 };
 
 fn fragment(worker: u32, slot: u64, version: u64) -> MultiAgentBatch {
@@ -49,7 +38,7 @@ fn sample(worker: u32, ends: &WorkerEnds<()>, most: u64) -> u64 {
     pushed
 }
 
-/// Whoever is faster, fragments come in the order of turns, with the weights of their turn.
+/// Fragments come in the order of turns, with the weights of their turn, whichever worker is faster.
 #[test]
 fn fragments_come_in_the_order_of_turns() {
     check("turns", SCHEDULES, || {
@@ -99,8 +88,8 @@ fn a_worker_that_gives_up_passes_its_turns_on() {
     });
 }
 
-/// A round that has begun has its batches and no more, and who waits for its end is woken, whatever else
-/// wakes the learner meanwhile.
+/// A round has its batches and no more, and its end wakes the trainer, whatever else wakes the learner
+/// meanwhile.
 #[test]
 fn a_round_has_its_batches() {
     check("rounds", SCHEDULES, || {

@@ -17,7 +17,7 @@ impl Fold for Count {
     }
 }
 
-/// Whoever waits during a notification or after it is woken.
+/// A notification wakes every thread that waits, or that waits next.
 #[test]
 fn the_bell_wakes_every_waiter() {
     exhaust("bell", || {
@@ -69,7 +69,7 @@ fn a_mailbox_loses_no_count() {
     });
 }
 
-/// The last of several senders wakes the reader, whoever that is.
+/// The last sender wakes the reader.
 #[test]
 fn a_mailbox_ends_with_its_last_sender() {
     exhaust("mailbox, the end", || {
@@ -91,7 +91,7 @@ fn all(reports: &Mailbox<Count>) -> u64 {
     }
 }
 
-/// A dropped guard ends every sleep, and who has seen the end sees it from then on.
+/// Dropping the guard ends every sleep, and the end is final.
 #[test]
 fn a_lifeline_ends_every_sleep() {
     exhaust("lifeline", || {

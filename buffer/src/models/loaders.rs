@@ -124,7 +124,7 @@ fn the_end_of_a_run_ends_all_loaders() {
 
 const STEP: Steps = Steps { env: 1, agent: 1 };
 
-/// A loader that fails is told of once, the other one ends, and whoever feeds them is not left waiting.
+/// A loader that fails is reported once, the other one ends, and the feeding thread does not hang.
 #[test]
 fn a_loader_that_fails_ends_them_all() {
     check("loader stacks, a failure", SCHEDULES, || {
@@ -193,7 +193,6 @@ fn the_ring_shows_each_batch_as_often_as_it_should() {
 fn a_time_out_loses_no_stack() {
     check("loader stacks, time-outs", SCHEDULES, || {
         let (sender, mut stacks, _guard) = loaders(2, None);
-        let item = Arc::new(());
         let feeding = thread::spawn(move || (0..2).for_each(|n| assert!(sender.push((n, None)).is_ok())));
         let mut came = Vec::new();
         while came.len() < 2 {
@@ -204,7 +203,7 @@ fn a_time_out_loses_no_stack() {
             }
         }
         came.sort_unstable();
-        assert_eq!((came, Arc::strong_count(&item)), (vec![0, 1], 1));
+        assert_eq!(came, [0, 1]);
         feeding.join().unwrap();
     });
 }

@@ -1,17 +1,7 @@
 use pronk_model::{exhaust, thread};
 
-use crate::{ActionKind, BatchShape, ObsKind, Pool, Tag};
-
-const SHAPE: BatchShape = BatchShape {
-    steps: 2,
-    columns: 1,
-    obs_len: 1,
-    obs_kind: ObsKind::F32,
-    act_len: 1,
-    act_kind: ActionKind::U32,
-    dist_len: 2,
-    state_len: 0,
-};
+use super::SHAPE;
+use crate::{Pool, Tag};
 
 /// No storage is handed out twice at a time, and the pool keeps no more than it may.
 #[test]

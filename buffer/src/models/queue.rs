@@ -107,7 +107,7 @@ fn every_ticket_is_settled_once() {
     });
 }
 
-/// Behind the gate that fills before it drains, nobody pushes between the first and the last pop.
+/// Behind the gate that fills before it drains, no push happens between the first and the last pop.
 #[test]
 fn nobody_pushes_into_a_queue_that_is_drained() {
     check("inqueue (fill then drain), the gate", SCHEDULES, || {

@@ -3,7 +3,7 @@ use pronk_model::{check, exhaust, thread};
 use super::SCHEDULES;
 use crate::weight_cell;
 
-/// A reader never goes back to older weights, and who has seen a number finds weights that are as new.
+/// A reader never goes back to older weights, and after reading a version number finds weights as new.
 #[test]
 fn weights_only_get_newer() {
     exhaust("weight cell", || {

@@ -12,7 +12,7 @@ use super::world::{Ticket, change, look, wait};
 use crate::time::{Instant, Limit};
 
 /// A channel for at most `capacity` messages at a time. With 0 it is one that only closes: to hand over a
-/// message from thread to thread is not modelled, and who sends one waits for ever.
+/// message from thread to thread is not modelled, and a send of one hangs.
 pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let state = State { capacity, messages: VecDeque::new(), senders: 1, receivers: 1, taken: vec![], places: vec![] };
     let channel = Arc::new(Channel(Mutex::new(state)));
@@ -335,7 +335,7 @@ impl<T> Operation for Receiver<T> {
         };
         match &self.0 {
             Source::Channel(channel) => channel.lock().taken.push((ticket, taken)),
-            // Nobody else selects on it between this and its completion: only its owner has it.
+            // No other thread selects on it between this and its completion: only its owner has it.
             Source::Timer(timer) => *timer.lock() = taken,
             Source::Never => {}
         }

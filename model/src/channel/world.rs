@@ -45,7 +45,7 @@ pub(super) fn look<R>(look: impl FnOnce() -> R) -> R {
     look()
 }
 
-/// Changes channels, in one step, and wakes who waits for that.
+/// Changes channels, in one step, and wakes the threads that wait for that.
 pub(super) fn change<R>(change: impl FnOnce() -> R) -> R {
     let _held = WORLD.lock();
     let changed = change();
