@@ -5,10 +5,11 @@ use std::fmt;
 
 use pronk_metrics::NormalizerMoments;
 
-use crate::sync::Arc;
-use crate::sync::ArcSwap;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{self, Arc};
 
+pub use cell::{VersionReader, WeightCell};
+
+mod cell;
 #[cfg(test)]
 mod tests;
 
@@ -28,8 +29,7 @@ pub fn weight_cell<W>(initial: W) -> (WeightPublisher<W>, WeightCell<W>) {
 /// Makes a cell that holds `first`, with the moments that a resumed run continues from.
 pub fn weight_cell_from<W>(first: Versioned<W>) -> (WeightPublisher<W>, WeightCell<W>) {
     let moments = Arc::clone(&first.moments);
-    let version = VersionReader { count: Arc::new(AtomicU64::new(first.version)) };
-    let cell = WeightCell { current: Arc::new(ArcSwap::from_pointee(first)), version };
+    let cell = WeightCell::of(first);
     (WeightPublisher { cell: cell.clone(), moments, retired: VecDeque::new(), on_publish: None }, cell)
 }
 
@@ -110,9 +110,7 @@ impl<W> WeightPublisher<W> {
         if let Some(on_publish) = &mut self.on_publish {
             on_publish(&published);
         }
-        let replaced = self.cell.current.swap(published);
-        // After the swap, so that a reader of the new number finds the new weights.
-        self.cell.version.count.store(version, Ordering::Release);
+        let replaced = self.cell.replace(published);
         self.retired.push_back(replaced);
         if self.retired.len() > MAX_RETIRED {
             self.retired.pop_front();
@@ -147,55 +145,5 @@ impl<W> WeightPublisher<W> {
         let unread = self.retired.iter().position(|snapshot| Arc::strong_count(snapshot) == 1)?;
         let snapshot = self.retired.remove(unread)?;
         Arc::into_inner(snapshot).map(|versioned| versioned.weights)
-    }
-}
-
-/// A reader's end; each worker has a clone.
-#[derive(Debug)]
-pub struct WeightCell<W> {
-    current: Arc<ArcSwap<Versioned<W>>>,
-    version: VersionReader,
-}
-
-impl<W> WeightCell<W> {
-    /// The newest weights, as an immutable snapshot.
-    pub fn load(&self) -> Arc<Versioned<W>> {
-        self.current.load_full()
-    }
-
-    /// The newest version. This is far cheaper than [`load`](Self::load): load only when it changes.
-    pub fn version(&self) -> u64 {
-        self.version.current()
-    }
-
-    /// A reader of the version alone.
-    pub fn version_reader(&self) -> VersionReader {
-        self.version.clone()
-    }
-}
-
-impl<W> Clone for WeightCell<W> {
-    fn clone(&self) -> Self {
-        Self { current: Arc::clone(&self.current), version: self.version.clone() }
-    }
-}
-
-/// Reads the newest version of a [`WeightCell`] of any type.
-///
-/// ```
-/// let (mut publisher, cell) = pronk_buffer::weight_cell("weights");
-/// let version = cell.version_reader();
-/// publisher.publish("newer weights");
-/// assert_eq!(version.current(), 1);
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct VersionReader {
-    count: Arc<AtomicU64>,
-}
-
-impl VersionReader {
-    /// The newest version.
-    pub fn current(&self) -> u64 {
-        self.count.load(Ordering::Acquire)
     }
 }

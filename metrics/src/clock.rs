@@ -6,8 +6,7 @@ mod states;
 mod thread_time;
 mod written;
 
-use std::sync::Arc;
-
+use crate::sync::{self, Arc};
 use sequence::Shared;
 
 pub use thread_time::{ProcessorClock, ThreadTime};

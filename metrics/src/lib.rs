@@ -8,6 +8,7 @@ mod catch;
 mod ids;
 mod moments;
 mod numbers;
+mod sync;
 mod whole_file;
 
 mod timer;

@@ -72,7 +72,10 @@ impl Stage {
 /// features that tests ask for turned off.
 const BINS: &str = "test --no-run --quiet --workspace --lib --bins --tests --features env-process,hosts-zenoh";
 
-/// The rooms that have models.
+/// What depends on memory orderings; alone, so that what loom needs has nothing else compiled again.
+const ORDERINGS: &str = "test --package pronk-model --test orderings -- --nocapture";
+
+/// The rooms that have models of protocols.
 const MODELS: &str = "test --package pronk-buffer --package pronk-rollout --lib models:: -- --nocapture";
 
 /// Lints what depends on the feature `cuda`; the stage `clippy` lints the rest.
@@ -257,7 +260,8 @@ fn run(root: &Path, stage: &Stage) -> Result<(Outcome, Duration)> {
             // A build of its own, as all crates are compiled with it.
             let target = python::target(root).join("model");
             let variables = [("RUSTFLAGS", "--cfg pronk_model".into()), ("CARGO_TARGET_DIR", target.into_os_string())];
-            Outcome::passed(succeeds(cargo(root, MODELS).envs(variables))?)
+            let run = |args| succeeds(cargo(root, args).envs(variables.clone()));
+            Outcome::passed(run(ORDERINGS)? && run(MODELS)?)
         }
         Work::Readers => readers::check(root)?.map_or_else(Outcome::NotChecked, Outcome::passed),
         Work::Onnx => exports::onnx(root)?.map_or_else(Outcome::NotChecked, Outcome::passed),

@@ -1,7 +1,5 @@
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-use std::time::Instant;
-
+use super::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use super::sync::{Arc, Instant, hint, thread};
 use super::{ProcessorClock, ThreadTime};
 
 /// The state shared by a clock's only writer and its readers: a sequence lock over atomics.
@@ -94,6 +92,7 @@ impl Shared {
     pub(super) fn read(&self) -> ThreadTime {
         let now = self.now();
         self.seen.fetch_max(now, Ordering::Relaxed);
+        // As in `leave`.
         fence(Ordering::SeqCst);
         let mut spent = vec![0; self.spent.len()];
         let mut n_tries = 0;
@@ -103,7 +102,7 @@ impl Shared {
             }
             // A switch takes some ten nanoseconds, unless the writer is preempted in the middle.
             n_tries += 1;
-            if n_tries < SPINS { std::hint::spin_loop() } else { std::thread::yield_now() }
+            if n_tries < SPINS { hint::spin_loop() } else { thread::yield_now() }
         }
     }
 

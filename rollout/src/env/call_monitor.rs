@@ -5,9 +5,12 @@ use pronk_metrics::{Steps, TimeLedger};
 
 use super::failure::FailurePlace;
 use super::reaper::ReaperHandle;
-use crate::sync::Instant;
-use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::sync::{self, Arc, Instant, Mutex, MutexGuard, PoisonError};
+use calls::Calls;
+
+pub use calls::EnvCall;
+
+mod calls;
 
 /// A live view of one worker's environment calls, at the cost of a few plain stores for each.
 ///
@@ -27,18 +30,7 @@ pub struct CallMonitor {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Counts entries into and returns from environment code: odd while the worker is inside.
-    passages: AtomicU64,
-    kind: AtomicU8,
-    index: AtomicU32,
-    episode_seed: AtomicU64,
-    step: AtomicU32,
-    incarnation: AtomicU32,
-    /// Steps of the unfinished fragment.
-    env_steps: AtomicU64,
-    agent_steps: AtomicU64,
-    /// Agent-steps beside them of policies that are not trained.
-    untrained: AtomicU64,
+    calls: Calls,
     keeps_observations: bool,
     fragment: Mutex<Fragment>,
 }
@@ -50,19 +42,6 @@ struct Fragment {
     /// `[B, obs_len]`: the observations that were last acted on; empty if they are not kept.
     obs: ObsColumn,
     n_envs: usize,
-}
-
-/// A call of an environment that has not returned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EnvCall {
-    /// Which environment of the worker, from 0.
-    pub index: u32,
-    /// What the call is for.
-    pub place: FailurePlace,
-    /// How often the worker has rebuilt its environments.
-    pub incarnation: u32,
-    /// Distinguishes this call from all others of the worker.
-    passage: u64,
 }
 
 /// What a take-over yields.
@@ -115,47 +94,19 @@ impl CallMonitor {
 
     /// The call that the worker is in; `None` while it is outside its environments.
     pub fn call(&self) -> Option<EnvCall> {
-        let shared = &*self.shared;
-        let passage = shared.passages.load(Ordering::Acquire);
-        if passage.is_multiple_of(2) {
-            return None;
-        }
-        let (episode_seed, step) = (shared.episode_seed.load(Ordering::Relaxed), shared.step.load(Ordering::Relaxed));
-        let place = match shared.kind.load(Ordering::Relaxed) {
-            RESET => FailurePlace::Reset { episode_seed },
-            STEP => FailurePlace::Step { episode_seed, step },
-            MASK => FailurePlace::Mask { episode_seed, step },
-            RENDER => FailurePlace::Render { episode_seed, step },
-            MAKE => FailurePlace::Make,
-            _ => FailurePlace::Unknown,
-        };
-        let index = shared.index.load(Ordering::Relaxed);
-        Some(EnvCall { index, place, incarnation: shared.incarnation.load(Ordering::Relaxed), passage })
+        self.shared.calls.current()
     }
 
     /// The worker is in code of its environments until the guard is dropped.
     pub(crate) fn enter(&self, incarnation: u32) -> CallGuard<'_> {
-        self.shared.incarnation.store(incarnation, Ordering::Relaxed);
-        self.pass();
+        self.shared.calls.enter(incarnation);
         CallGuard(self)
     }
 
     /// Sets which environment is called next, and for what.
     #[inline]
     pub fn at(&self, index: u32, place: FailurePlace) {
-        let (kind, episode_seed, step) = match place {
-            FailurePlace::Make => (MAKE, 0, 0),
-            FailurePlace::Unknown => (UNKNOWN, 0, 0),
-            FailurePlace::Reset { episode_seed } => (RESET, episode_seed, 0),
-            FailurePlace::Step { episode_seed, step } => (STEP, episode_seed, step),
-            FailurePlace::Mask { episode_seed, step } => (MASK, episode_seed, step),
-            FailurePlace::Render { episode_seed, step } => (RENDER, episode_seed, step),
-        };
-        let shared = &*self.shared;
-        shared.kind.store(kind, Ordering::Relaxed);
-        shared.index.store(index, Ordering::Relaxed);
-        shared.episode_seed.store(episode_seed, Ordering::Relaxed);
-        shared.step.store(step, Ordering::Relaxed);
+        self.shared.calls.at(index, place);
     }
 
     /// Keeps the observations that the next step acts on, `[B, obs_len]`.
@@ -175,10 +126,7 @@ impl CallMonitor {
     /// Sets how many steps of the unfinished fragment are not booked yet, and agent-steps beside them of
     /// policies that are not trained.
     pub(crate) fn set_unbooked(&self, steps: Steps, untrained: u64) {
-        // A thread that sees one of the counts also sees that the worker has left the call before it.
-        self.shared.env_steps.store(steps.env, Ordering::Release);
-        self.shared.agent_steps.store(steps.agent, Ordering::Release);
-        self.shared.untrained.store(untrained, Ordering::Release);
+        self.shared.calls.set_unbooked(steps, untrained);
     }
 
     /// Whether another thread has taken over the worker's fragment.
@@ -200,22 +148,11 @@ impl CallMonitor {
     /// Takes over the worker's fragment if it is still in that call.
     pub(crate) fn take_over(&self, call: &EnvCall) -> Option<TakenOver> {
         let mut fragment = self.fragment();
-        let Shared { env_steps, agent_steps, untrained, .. } = &*self.shared;
-        let steps = Steps { env: env_steps.load(Ordering::Acquire), agent: agent_steps.load(Ordering::Acquire) };
-        let untrained = untrained.load(Ordering::Acquire);
-        // After the loads: a worker that is still in the call has changed none of the counts meanwhile.
-        if fragment.taken_over || self.call() != Some(*call) {
-            return None;
-        }
+        let unbooked = self.shared.calls.unbooked_in(call);
+        let (steps, untrained) = unbooked.filter(|_| !fragment.taken_over)?;
         fragment.taken_over = true;
         let last_obs = fragment.row(call.index as usize);
         Some(TakenOver { steps, untrained, last_obs })
-    }
-
-    fn pass(&self) {
-        // Only the worker writes, so load and store cannot lose a count.
-        let passages = self.shared.passages.load(Ordering::Relaxed);
-        self.shared.passages.store(passages + 1, Ordering::Release);
     }
 
     fn fragment(&self) -> MutexGuard<'_, Fragment> {
@@ -266,19 +203,12 @@ impl HangDetector {
     }
 }
 
-const MAKE: u8 = 0;
-const RESET: u8 = 1;
-const STEP: u8 = 2;
-const MASK: u8 = 3;
-const UNKNOWN: u8 = 4;
-const RENDER: u8 = 5;
-
 /// The worker is in the code of its environments until this is dropped.
 pub(crate) struct CallGuard<'a>(&'a CallMonitor);
 
 impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
-        self.0.pass();
+        self.0.shared.calls.leave();
     }
 }
 

@@ -9,7 +9,7 @@ use super::source::Source;
 
 /// The rooms: folder, crate, and the rooms it may know. Plug-in crates are like rooms that no room knows.
 pub(super) const ROOMS: &[Room] = &[
-    Room::new("model", "pronk-model", &[]),
+    Room::new("model", "pronk-model", &["metrics"]),
     Room::new("metrics", "pronk-metrics", &[]),
     Room::new("buffer", "pronk-buffer", &["metrics", "model"]),
     Room::new("policy", "pronk-policy", &["model"]),
