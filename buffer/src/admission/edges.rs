@@ -7,8 +7,8 @@ use crate::{ShutdownToken, WeightCell};
 /// Makes the turns of a run, the workers' ends, and the source of their fragments.
 ///
 /// The `i`-th batch of the source has the fragments of turns `i · F` to `(i + 1) · F - 1`, whichever worker
-/// was faster; they were sampled with the weights of the [`grant`](Turns::grant) before batch `max(0, i -
-/// K)`.
+/// was faster; they were sampled with the weights of the [`grant`](Turns::grant) before batch
+/// `max(0, i - K)`.
 ///
 /// ```
 /// use std::num::NonZeroUsize;

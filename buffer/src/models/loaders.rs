@@ -118,7 +118,8 @@ fn the_end_of_a_run_ends_all_loaders() {
         stacks.join().unwrap();
         feeding.join().unwrap();
         ending.join().unwrap();
-        assert!(ledger.snapshot().is_closed());
+        let totals = ledger.snapshot();
+        assert!(totals.is_closed() && totals.in_flight == Steps::default(), "{totals:?}");
     });
 }
 

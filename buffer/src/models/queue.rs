@@ -103,13 +103,14 @@ fn every_ticket_is_settled_once() {
         drop(receiver);
         senders.into_iter().for_each(|sender| sender.join().unwrap());
         ending.join().unwrap();
-        assert!(ledger.snapshot().is_closed());
+        let totals = ledger.snapshot();
+        assert!(totals.is_closed() && totals.in_flight == Steps::default(), "{totals:?}");
     });
 }
 
 /// Behind the gate that fills before it drains, no push happens between the first and the last pop.
 #[test]
-fn nobody_pushes_into_a_queue_that_is_drained() {
+fn nothing_is_pushed_into_a_queue_that_is_drained() {
     check("inqueue (fill then drain), the gate", SCHEDULES, || {
         let (sender, receiver, _guard) = queue(2, Gate::FillThenDrain);
         let senders = [sender.clone(), sender].map(|sender| thread::spawn(move || while sender.push(()).is_ok() {}));

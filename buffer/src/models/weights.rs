@@ -19,7 +19,8 @@ fn weights_only_get_newer() {
     });
 }
 
-/// Weights that somebody reads are not written over, though their memory is used again.
+/// Weights that a reader holds are not written over, and once no reader holds them, their memory is used
+/// again.
 #[test]
 fn weights_that_are_read_do_not_change() {
     check("weight cell, recycled", SCHEDULES, || {
@@ -41,5 +42,6 @@ fn weights_that_are_read_do_not_change() {
             });
         }
         readers.into_iter().for_each(|reader| reader.join().unwrap());
+        publisher.publish_with(|recycled| recycled.unwrap());
     });
 }
