@@ -16,14 +16,14 @@ use pronk::TrainerConfig;
 use serde_json::{Map, Value};
 
 pub(crate) use self::document::json;
-pub(crate) use self::entry::{Entry, Source};
-pub(crate) use self::error::FileError;
+pub use self::entry::{Entry, Source};
+pub use self::error::FileError;
 use self::keys::{ALGORITHMS, Keys};
 pub(crate) use self::tables::{EnvOptions, Log, MultiAgent, Policies, Stop, env_steps};
 
 /// Every setting of a run, checked.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct RunFile {
+pub struct RunFile {
     /// The environment, as `pronk envs` names it.
     pub(crate) env: String,
     /// What the environment is made with.
@@ -39,17 +39,17 @@ pub(crate) struct RunFile {
 }
 
 impl RunFile {
-    /// Reads the file `path`, then the flags, which win.
-    ///
-    /// # Errors
-    /// The first setting that is unknown, given twice, or cannot be as it is, with its place.
+    /// As [`parse`](Self::parse), of the file `path`.
     pub(crate) fn read(path: &Path, flags: Vec<Entry>) -> Result<Self, FileError> {
         let unread = |cause| FileError::Unread { path: path.to_owned(), cause };
         Self::parse(path, &fs::read_to_string(path).map_err(unread)?, flags)
     }
 
-    /// As [`read`](Self::read), from the text of the file.
-    pub(crate) fn parse(path: &Path, text: &str, flags: Vec<Entry>) -> Result<Self, FileError> {
+    /// The settings in the text of the file `path`, then the flags, which win.
+    ///
+    /// # Errors
+    /// The first setting that is unknown, given twice, or cannot be as it is, with its place.
+    pub fn parse(path: &Path, text: &str, flags: Vec<Entry>) -> Result<Self, FileError> {
         Self::of(path, &mut entries(path, text, flags)?)
     }
 

@@ -11,7 +11,7 @@ use super::{FileError, document};
 
 /// A setting as it was given.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
+pub struct Entry {
     /// Its full path.
     pub(crate) key: Vec<String>,
     pub(crate) value: Value,
@@ -20,9 +20,16 @@ pub(crate) struct Entry {
 
 /// Where a setting was given.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Source {
+pub enum Source {
     /// In a file, with line and column from 1.
-    File { path: PathBuf, line: usize, column: usize },
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: usize,
+        /// The column, in characters.
+        column: usize,
+    },
     /// By a flag, as it was written.
     Flag(String),
 }

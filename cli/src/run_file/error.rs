@@ -5,16 +5,32 @@ use super::entry::Source;
 
 /// Why the settings of a run cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum FileError {
+#[non_exhaustive]
+pub enum FileError {
     /// The file cannot be read.
     #[error("cannot read {}: {cause}", path.display())]
-    Unread { path: PathBuf, cause: io::Error },
+    Unread {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        cause: io::Error,
+    },
     /// One setting is wrong.
     #[error("{place}: {reason}")]
-    Setting { place: Source, reason: String },
+    Setting {
+        /// Where it was given.
+        place: Source,
+        /// What is wrong, and what to write instead.
+        reason: String,
+    },
     /// The settings do not go together.
     #[error("{}: {reason}", path.display())]
-    Whole { path: PathBuf, reason: String },
+    Whole {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
 }
 
 impl FileError {

@@ -6,7 +6,10 @@ use super::RunFile;
 
 impl RunFile {
     /// All settings, as TOML.
-    pub(crate) fn to_toml(&self) -> Result<String, toml::ser::Error> {
+    ///
+    /// # Errors
+    /// The environment's own arguments hold what TOML cannot, which no file or flag can say.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
         toml::to_string_pretty(&toml(self.to_json()))
     }
 
