@@ -5,6 +5,8 @@ use pronk_rollout::{AgentSpec, MultiAgentSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::layout::Layout;
+
 /// The version of the protocol.
 pub(crate) const PROTOCOL: u32 = 1;
 
@@ -44,12 +46,33 @@ struct Hello {
 
 /// What the child's first line says.
 #[derive(Debug)]
-pub(crate) struct Introduction {
-    pub(crate) spec: MultiAgentSpec,
+pub struct Introduction {
+    /// Its environments.
+    pub spec: MultiAgentSpec,
     /// Whether it obeys orders for one environment alone.
-    pub(crate) one_by_one: bool,
+    pub one_by_one: bool,
     /// Whether it obeys orders to draw.
-    pub(crate) renders: bool,
+    pub renders: bool,
+}
+
+impl Introduction {
+    /// The layout of the memory for `n_envs` of its environments.
+    ///
+    /// # Errors
+    /// More than any memory holds, or several agents where one is due.
+    pub fn layout(&self, n_envs: usize, autoreset: bool) -> Result<Layout, BadLine> {
+        let Self { spec, renders, .. } = self;
+        if autoreset && spec.agents.len() != 1 {
+            return Err(BadLine::Broken(not_one(spec)));
+        }
+        let layout = Layout::of(&spec.agents, n_envs, autoreset, *renders);
+        layout.ok_or_else(|| BadLine::Broken(format!("no memory holds {n_envs} environments of {spec}")))
+    }
+}
+
+/// What is wrong with several agents where one is due.
+pub(crate) fn not_one(spec: &MultiAgentSpec) -> String {
+    format!("it has {} agents where one was due", spec.agents.len())
 }
 
 #[derive(Deserialize)]
@@ -63,7 +86,7 @@ struct Agent {
 
 /// Why a line of the child was not accepted.
 #[derive(Debug)]
-pub(crate) enum BadLine {
+pub enum BadLine {
     /// The child refused, with this reason.
     Refused(String),
     /// It breaks the protocol.
@@ -71,7 +94,10 @@ pub(crate) enum BadLine {
 }
 
 /// Reads the child's first line: its environments.
-pub(crate) fn hello(line: &[u8]) -> Result<Introduction, BadLine> {
+///
+/// # Errors
+/// A refusal, or what breaks the protocol.
+pub fn hello(line: &[u8]) -> Result<Introduction, BadLine> {
     let line: Value = parse(line)?;
     match line.get("protocol").and_then(Value::as_u64) {
         Some(protocol) if protocol == u64::from(PROTOCOL) => {}
@@ -93,7 +119,10 @@ pub(crate) fn hello(line: &[u8]) -> Result<Introduction, BadLine> {
 }
 
 /// Checks the child's second line: the size of the memory.
-pub(crate) fn agreed(line: &[u8], shared_bytes: usize) -> Result<(), BadLine> {
+///
+/// # Errors
+/// A refusal, another size, or what breaks the protocol.
+pub fn agreed(line: &[u8], shared_bytes: usize) -> Result<(), BadLine> {
     let line: Value = parse(line)?;
     match Size::deserialize(line) {
         Ok(theirs) if theirs.shared_bytes == shared_bytes => Ok(()),

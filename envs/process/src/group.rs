@@ -1,19 +1,17 @@
-//! [`Group`]: the environments of one process, driven by orders of one byte and read through shared memory.
+//! [`Group`]: the environments of one process, driven by orders of one byte.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use pronk_policy::ObsDtype;
-use pronk_rollout::{ActionRef, AgentSpec, CallMonitor, End, EnvError, EnvSpec, Frame, MultiAgentSpec, ObsMut};
+use pronk_rollout::{AgentSpec, CallMonitor, End, EnvSpec, Frame, MultiAgentSpec};
 
 use crate::child::{Child, Deadline, GRACE};
 use crate::error::ProcessError;
-use crate::greeting::{self, BadLine, Greeting, Introduction, PROTOCOL, Size};
-use crate::layout::{FRAME_BYTES, Layout, MAGIC, header, mask_len};
-use crate::memory::{Memory, Unmapped};
+use crate::greeting::{self, BadLine, Greeting, Introduction, PROTOCOL, Size, not_one};
+use crate::memory::Unmapped;
 use crate::order::Order;
 use crate::settings::ProcessEnvs;
+use crate::shared::{Broken, Shared};
 
 /// A process that is making its environments. Several can do so in parallel.
 pub(crate) struct Starting {
@@ -70,24 +68,16 @@ impl Starting {
         let Self { mut child, memory, first_env, n_envs, autoreset, close_timeout, deadline } = self;
         let line_of_theirs = child.line(&deadline)?;
         let introduction = greeting::hello(&line_of_theirs).map_err(|bad| not_understood(&mut child, bad))?;
+        let layout = introduction.layout(n_envs, autoreset).map_err(|bad| not_understood(&mut child, bad))?;
         let Introduction { spec, one_by_one, renders } = introduction;
-        if autoreset && spec.agents.len() != 1 {
-            return Err(child.broke(not_one(&spec)));
-        }
-        let Some(layout) = Layout::of(&spec.agents, n_envs, autoreset, renders) else {
-            return Err(child.broke(format!("no memory holds {n_envs} environments of {spec}")));
-        };
-        let memory = memory.map(layout.bytes).map_err(|error| child.cannot("map the shared memory", error))?;
-        memory.write(header::MAGIC, &MAGIC);
-        memory.write(header::PROTOCOL, &[PROTOCOL]);
-        memory.write(header::ENVS, &[n_envs as u32]);
-        memory.write(header::AGENTS, &[spec.agents.len() as u32]);
+        let shared = Shared::map(memory, spec, layout, n_envs);
+        let shared = shared.map_err(|error| child.cannot("map the shared memory", error))?;
 
-        child.say(&line(&Size { shared_bytes: layout.bytes }), &deadline)?;
+        child.say(&line(&Size { shared_bytes: shared.bytes() }), &deadline)?;
         let line_of_theirs = child.line(&deadline)?;
-        greeting::agreed(&line_of_theirs, layout.bytes).map_err(|bad| not_understood(&mut child, bad))?;
+        greeting::agreed(&line_of_theirs, shared.bytes()).map_err(|bad| not_understood(&mut child, bad))?;
         child.is_ready(close_timeout);
-        Ok(Group { child, memory, layout, spec, one_by_one, renders, first_env, n_envs })
+        Ok(Group { child, shared, one_by_one, renders, first_env })
     }
 }
 
@@ -96,10 +86,6 @@ fn not_understood(child: &mut Child, bad: BadLine) -> ProcessError {
         BadLine::Refused(reason) => ProcessError::Refused { reason },
         BadLine::Broken(what) => child.broke(what),
     }
-}
-
-fn not_one(spec: &MultiAgentSpec) -> String {
-    format!("it has {} agents where one was due", spec.agents.len())
 }
 
 fn line(value: &impl serde::Serialize) -> Vec<u8> {
@@ -112,13 +98,10 @@ fn line(value: &impl serde::Serialize) -> Vec<u8> {
 /// A process with its environments.
 pub(crate) struct Group {
     child: Child,
-    memory: Memory,
-    layout: Layout,
-    spec: MultiAgentSpec,
+    shared: Shared,
     one_by_one: bool,
     renders: bool,
     first_env: usize,
-    n_envs: usize,
 }
 
 /// An order that failed.
@@ -132,7 +115,12 @@ pub(crate) struct Failed {
 
 impl Group {
     pub(crate) fn spec(&self) -> &MultiAgentSpec {
-        &self.spec
+        self.shared.spec()
+    }
+
+    /// What its environments are told, and what they have come to.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// Whether an order can be for one environment alone.
@@ -151,47 +139,14 @@ impl Group {
     }
 
     pub(crate) fn n_envs(&self) -> usize {
-        self.n_envs
-    }
-
-    /// Sets the seed of an environment's next episode.
-    pub(crate) fn set_seed(&self, env: usize, seed: u64) {
-        self.memory.write(self.layout.seeds + env * size_of::<u64>(), &[seed]);
+        self.shared.n_envs()
     }
 
     /// Sends an order to all environments, or to the `only` one.
     pub(crate) fn order(&mut self, order: Order, only: Option<usize>, deadline: &Deadline) -> Result<(), Failed> {
         // Written, so that a failure is not attributed to the child's previous call.
-        self.memory.write(header::ENV, &[only.unwrap_or(0) as u32, order as u32]);
+        self.shared.set_call(only.unwrap_or(0), order as u32);
         self.child.order(order.byte(only), deadline).map_err(|error| self.failed(order, error))
-    }
-
-    /// Has the child draw from now on the state in which each episode of an environment ends.
-    pub(crate) fn keep_last_frames(&self, env: usize) {
-        self.memory.write(header::KEEP_LAST, &[env as u32 + 1]);
-    }
-
-    /// Reads the frame that the child drew last; `None` if the environment drew none.
-    pub(crate) fn frame(&mut self, env: usize) -> Result<Option<Frame>, Failed> {
-        let mut told = [0u32; 3];
-        self.memory.read(header::FRAME, &mut told);
-        let [width, height, fps] = told;
-        if (width, height) == (0, 0) {
-            return Ok(None);
-        }
-        let bytes = u64::from(width) * u64::from(height) * 3;
-        if bytes > FRAME_BYTES as u64 {
-            let text =
-                format!("it drew {width} × {height} pixels, {bytes} bytes, and a frame has {FRAME_BYTES} at most");
-            return Err(self.broke(env, Order::Render, text));
-        }
-        let mut rgb = vec![0; bytes as usize];
-        self.memory.read(self.layout.frame, &mut rgb);
-        let fps = if fps == 0 { Frame::DEFAULT_FPS } else { fps.try_into().unwrap_or(u16::MAX) };
-        match Frame::new(width, height, rgb) {
-            Ok(frame) => Ok(Some(frame.with_fps(fps))),
-            Err(error) => Err(self.broke(env, Order::Render, error.to_string())),
-        }
     }
 
     /// Waits for the child's answer, output or end.
@@ -213,128 +168,47 @@ impl Group {
         Err(self.failed(order, error))
     }
 
-    /// Writes the actions of these environments; rows of agents that do not act are ignored.
-    pub(crate) fn act(&self, agent: usize, envs: Range<usize>, actions: ActionRef<'_>) -> Result<(), EnvError> {
-        let (at, space) = (self.layout.agents[agent].actions, &self.spec.agents[agent].action);
-        // An action is a u32 or an f32.
-        let at = at + envs.start * space.act_len() * size_of::<u32>();
-        let due = envs.len() * space.act_len();
-        match (actions, space.has_discrete_actions()) {
-            (ActionRef::Discrete(indices), true) if indices.len() == due => self.memory.write(at, indices),
-            (ActionRef::Continuous(values), false) if values.len() == due => self.memory.write(at, values),
-            (other, _) => return Err(EnvError::new(format!("{due} numbers of {space} are due, got {other:?}"))),
-        }
-        Ok(())
-    }
-
-    /// Reads observations from environment `first` on, as many as fit.
-    pub(crate) fn observe(&self, agent: usize, first: usize, obs: ObsMut<'_>) -> Result<(), EnvError> {
-        self.copy_obs(self.layout.agents[agent].observations, agent, first, obs)
-    }
-
-    /// Reads the final observation of the episode that an environment ended.
-    pub(crate) fn final_observation(&self, env: usize, obs: ObsMut<'_>) -> Result<(), EnvError> {
-        self.copy_obs(self.layout.agents[0].final_observations, 0, env, obs)
-    }
-
-    /// Reads the rewards of an agent from environment `first` on, as many as fit.
-    pub(crate) fn rewards(&self, agent: usize, first: usize, into: &mut [f64]) {
-        self.memory.read(self.layout.agents[agent].rewards + first * size_of::<f64>(), into);
+    /// Reads the frame that the child drew last; `None` if the environment drew none.
+    pub(crate) fn frame(&mut self, env: usize) -> Result<Option<Frame>, Failed> {
+        self.shared.frame(env).map_err(|broken| self.broke(Order::Render, broken))
     }
 
     /// Reads how the step ended an agent's episodes, from environment `first` on, as many as fit.
     pub(crate) fn ends(&mut self, agent: usize, first: usize, into: &mut [End]) -> Result<(), Failed> {
-        let at = self.layout.agents[agent].ends;
-        for (env, end) in (first..).zip(into) {
-            *end = match self.memory.get::<u8>(at + env) {
-                0 => End::No,
-                1 => End::Terminated,
-                2 => End::Truncated,
-                other => {
-                    let text = format!("it wrote {other} where an end was due: 0, 1 or 2");
-                    return Err(self.broke(env, Order::Step, text));
-                }
-            };
-        }
-        Ok(())
-    }
-
-    /// Whether an agent acts in the next step; without autoreset only.
-    pub(crate) fn is_asked(&self, agent: usize, env: usize) -> bool {
-        self.memory.get::<u8>(self.layout.agents[agent].asked + env) != 0
-    }
-
-    /// Reads the action masks of an agent, `[n, dist_len]`.
-    pub(crate) fn masks(&self, agent: usize, masks: &mut [bool]) -> Result<(), EnvError> {
-        let AgentSpec { action_mask, action, .. } = &self.spec.agents[agent];
-        if !action_mask {
-            masks.fill(true);
-            return Ok(());
-        }
-        let due = self.n_envs * mask_len(action);
-        if masks.len() != due {
-            return Err(EnvError::new(format!("a mask has {due} elements, {} are to be written", masks.len())));
-        }
-        let (mut at, mut bytes) = (self.layout.agents[agent].masks, [0u8; 64]);
-        for some in masks.chunks_mut(bytes.len()) {
-            let bytes = &mut bytes[..some.len()];
-            self.memory.read(at, bytes);
-            some.iter_mut().zip(&*bytes).for_each(|(possible, byte)| *possible = *byte != 0);
-            at += some.len();
-        }
-        Ok(())
+        self.shared.ends(agent, first, into).map_err(|broken| self.broke(Order::Step, broken))
     }
 
     /// The error of a group with several agents where one is required.
     pub(crate) fn not_alone(&mut self) -> ProcessError {
-        self.child.broke(not_one(&self.spec))
-    }
-
-    fn copy_obs(&self, section: usize, agent: usize, first: usize, obs: ObsMut<'_>) -> Result<(), EnvError> {
-        let space = &self.spec.agents[agent].observation;
-        let (before, there) = (first * space.obs_len(), (self.n_envs - first) * space.obs_len());
-        let fits = obs.len() <= there && obs.len().is_multiple_of(space.obs_len());
-        match (obs, space.obs_dtype()) {
-            (ObsMut::F32(rows), ObsDtype::F32) if fits => {
-                self.memory.read(section + before * size_of::<f32>(), rows);
-            }
-            (ObsMut::U8(rows), ObsDtype::U8) if fits => self.memory.read(section + before, rows),
-            (rows, _) => {
-                let kind = if matches!(rows, ObsMut::F32(_)) { "f32" } else { "u8" };
-                let text = format!("observations of {space} do not fit into {} numbers of {kind}", rows.len());
-                return Err(EnvError::new(text));
-            }
-        }
-        Ok(())
+        self.child.broke(not_one(self.shared.spec()))
     }
 
     /// The exception that the child reported.
     #[cold]
     fn raised(&mut self) -> ProcessError {
-        let len = self.memory.get::<u32>(header::MESSAGE_LEN) as usize;
-        if len > header::END - header::MESSAGE {
-            return self.child.broke(format!("its message is said to have {len} bytes"));
+        match self.shared.message() {
+            Ok(message) => {
+                self.child.hang_up();
+                ProcessError::Raised { message }
+            }
+            Err(what) => self.child.broke(what),
         }
-        let mut text = vec![0u8; len];
-        self.memory.read(header::MESSAGE, &mut text);
-        self.child.hang_up();
-        ProcessError::Raised { message: String::from_utf8_lossy(&text).trim_end().to_owned() }
     }
 
     #[cold]
-    fn broke(&mut self, env: usize, call: Order, what: String) -> Failed {
+    fn broke(&mut self, call: Order, Broken { env, what }: Broken) -> Failed {
         Failed { env, call, error: self.child.broke(what) }
     }
 
     #[cold]
     fn failed(&self, order: Order, error: ProcessError) -> Failed {
-        let env = self.memory.get::<u32>(header::ENV) as usize;
-        let call = match self.memory.get::<u32>(header::CALL) {
+        let (env, call) = self.shared.call();
+        let call = match call {
             1 if order == Order::Step => Order::Reset,
             3 if order == Order::Step => Order::Render,
             _ => order,
         };
-        Failed { env: if env < self.n_envs { env } else { 0 }, call, error }
+        Failed { env, call, error }
     }
 }
 

@@ -30,9 +30,9 @@ pub(crate) const FRAME_BYTES: usize = 1 << 24;
 /// Far above any real group of environments, and far below an overflow of sizes in bytes.
 const MAX_BYTES: usize = 1 << 38;
 
-/// Offsets of the sections.
+/// The layout of the shared memory: the offsets of its sections.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Layout {
+pub struct Layout {
     pub(crate) seeds: usize,
     pub(crate) agents: Vec<AgentLayout>,
     /// Of a child that draws; else the end.
@@ -57,6 +57,11 @@ pub(crate) struct AgentLayout {
 }
 
 impl Layout {
+    /// The size of the memory.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The layout for this many environments; `None` if it exceeds any machine's memory.
     pub(crate) fn of(agents: &[AgentSpec], n_envs: usize, autoreset: bool, renders: bool) -> Option<Self> {
         let mut end = header::END;

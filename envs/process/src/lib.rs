@@ -22,8 +22,17 @@ mod program;
 mod python;
 mod rerun;
 mod settings;
+mod shared;
 mod single;
 mod vector;
+
+/// What the two sides of `PROTOCOL.md` say and share, for programs that check or play a child.
+pub mod protocol {
+    pub use crate::greeting::{BadLine, Introduction, agreed, hello};
+    pub use crate::layout::Layout;
+    pub use crate::memory::Unmapped;
+    pub use crate::shared::{Broken, Shared};
+}
 
 pub use error::ProcessError;
 pub use program::Program;

@@ -10,11 +10,14 @@ use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 
 /// Shared memory without a size yet; the child has its descriptor.
-pub(crate) struct Unmapped(File);
+pub struct Unmapped(File);
 
 impl Unmapped {
     /// Empty memory, and its descriptor for the child. The last process that drops it frees it.
-    pub(crate) fn create() -> io::Result<(Self, OwnedFd)> {
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn create() -> io::Result<(Self, OwnedFd)> {
         let memory = File::from(memfd_create("pronk-env", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
         let theirs = OwnedFd::from(memory.try_clone()?);
         Ok((Self(memory), theirs))

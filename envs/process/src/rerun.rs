@@ -80,7 +80,7 @@ impl Rerun<'_> {
     /// Plays the episode of the environment `env` of each process.
     fn play_one_each(&mut self, env: usize, players: &mut [Player<'_>], row: &mut ObsColumn) -> Result<(), Stopped> {
         for player in &*players {
-            self.groups[player.number].set_seed(env, player.saved.episodes.seed);
+            self.groups[player.number].shared().set_seed(env, player.saved.episodes.seed);
         }
         self.carry_out(env, &players.iter().collect::<Vec<_>>(), None)?;
         for step in 0..players.iter().map(Player::len).max().unwrap_or(0) {
@@ -88,7 +88,7 @@ impl Rerun<'_> {
             for player in players.iter_mut().filter(|player| plays(player)) {
                 let act_len = player.actions.len() / player.len();
                 let action = player.actions.row(step, act_len).into();
-                let acted = self.groups[player.number].act(0, env..env + 1, action);
+                let acted = self.groups[player.number].shared().act(0, env..env + 1, action);
                 player.lost = acted.err().map(|error| error.to_string());
             }
             self.carry_out(env, &players.iter().filter(|player| plays(player)).collect::<Vec<_>>(), Some(step))?;
@@ -97,7 +97,7 @@ impl Rerun<'_> {
                 let read = self.groups[player.number].ends(0, env, &mut end);
                 read.map_err(|failed| self.stopped(player, Some(step), failed))?;
                 let mut reward = [0.0];
-                self.groups[player.number].rewards(0, env, &mut reward);
+                self.groups[player.number].shared().rewards(0, env, &mut reward);
                 // Rounded as in the episode before.
                 player.sum += f64::from(reward[0] as f32);
                 if end != [End::No] {
@@ -107,7 +107,7 @@ impl Rerun<'_> {
             }
         }
         for player in players.iter_mut().filter(|player| player.lost.is_none()) {
-            let seen = self.groups[player.number].observe(0, env, row.view_mut().into());
+            let seen = self.groups[player.number].shared().observe(0, env, row.view_mut().into());
             let seen = seen.map_err(|error| error.to_string());
             player.lost = seen.and_then(|()| player.saved.check(row.view(), player.sum)).err();
         }

@@ -46,19 +46,19 @@ impl Env for ProcessEnv {
 
     fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
         self.one.reset(seed)?;
-        self.one.group().observe(0, 0, obs)
+        self.one.group().shared().observe(0, 0, obs)
     }
 
     fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
-        self.one.group().act(0, 0..1, action)?;
+        self.one.group().shared().act(0, 0..1, action)?;
         self.one.carry_out(Order::Step)?;
-        self.one.group().observe(0, 0, obs)?;
+        self.one.group().shared().observe(0, 0, obs)?;
         let (reward, end) = self.one.came_to(0)?;
         Ok(Step { reward, end })
     }
 
     fn action_mask(&self, mask: &mut [bool]) -> Result<(), EnvError> {
-        self.one.group().masks(0, mask)
+        self.one.group().shared().masks(0, mask)
     }
 
     fn render(&mut self) -> Result<Option<Frame>, EnvError> {
@@ -98,7 +98,7 @@ impl MultiAgentEnv for ProcessMultiAgentEnv {
 
     fn step(&mut self, agents: &mut Agents) -> Result<(), EnvError> {
         for agent in self.0.agents().filter(|agent| agents.acts(*agent)) {
-            self.0.group().act(agent, 0..1, agents.action(agent)?)?;
+            self.0.group().shared().act(agent, 0..1, agents.action(agent)?)?;
         }
         self.0.carry_out(Order::Step)?;
         for agent in self.0.agents().filter(|agent| !agents.has_ended(*agent)).collect::<Vec<_>>() {
@@ -108,7 +108,7 @@ impl MultiAgentEnv for ProcessMultiAgentEnv {
                 End::No => self.0.ask(agent, agents)?,
                 End::Terminated => agents.terminate(agent)?,
                 End::Truncated => {
-                    self.0.group().observe(agent, 0, agents.show(agent)?)?;
+                    self.0.group().shared().observe(agent, 0, agents.show(agent)?)?;
                     agents.truncate(agent)?;
                 }
             }
@@ -117,7 +117,7 @@ impl MultiAgentEnv for ProcessMultiAgentEnv {
     }
 
     fn action_mask(&self, agent: usize, mask: &mut [bool]) -> Result<(), EnvError> {
-        self.0.group().masks(agent, mask)
+        self.0.group().shared().masks(agent, mask)
     }
 }
 
@@ -153,7 +153,7 @@ impl One {
     }
 
     fn reset(&mut self, seed: u64) -> Result<(), EnvError> {
-        self.group().set_seed(0, seed);
+        self.group().shared().set_seed(0, seed);
         self.carry_out(Order::Reset)
     }
 
@@ -167,13 +167,17 @@ impl One {
     /// An agent's reward, and how the step ended its episode.
     fn came_to(&mut self, agent: usize) -> Result<(f32, End), EnvError> {
         let (mut reward, mut end) = ([0.0], [End::No]);
-        self.group().rewards(agent, 0, &mut reward);
+        self.group().shared().rewards(agent, 0, &mut reward);
         self.group_mut().ends(agent, 0, &mut end).map_err(|Failed { error, .. }| EnvError::new(error))?;
         Ok((reward[0] as f32, end[0]))
     }
 
     /// Lets an agent act in the next step if the environment has it act.
     fn ask(&self, agent: usize, agents: &mut Agents) -> Result<(), EnvError> {
-        if self.group().is_asked(agent, 0) { self.group().observe(agent, 0, agents.ask(agent)?) } else { Ok(()) }
+        if self.group().shared().is_asked(agent, 0) {
+            self.group().shared().observe(agent, 0, agents.ask(agent)?)
+        } else {
+            Ok(())
+        }
     }
 }

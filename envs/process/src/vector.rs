@@ -96,7 +96,7 @@ impl ProcessVectorEnv {
         for number in 0..self.groups.list.len() {
             let group = &mut self.groups.list[number];
             for env in 0..group.n_envs() {
-                group.set_seed(env, self.episodes[group.first_env() + env].next_seed());
+                group.shared().set_seed(env, self.episodes[group.first_env() + env].next_seed());
             }
             let told = group.order(order, None, &deadline);
             // No environment has stepped yet.
@@ -128,8 +128,8 @@ impl ProcessVectorEnv {
     fn collect(&mut self, number: usize, out: &mut VectorStep<'_>) -> Result<(), EnvFailure> {
         let group = &mut self.groups.list[number];
         let (first, n_envs, obs_len) = (group.first_env(), group.n_envs(), self.spec.observation.obs_len());
-        group.rewards(0, 0, &mut self.rewards[first..][..n_envs]);
-        let seen = group.observe(0, 0, out.obs.part(first * obs_len, n_envs * obs_len));
+        group.shared().rewards(0, 0, &mut self.rewards[first..][..n_envs]);
+        let seen = group.shared().observe(0, 0, out.obs.part(first * obs_len, n_envs * obs_len));
         if let Err(failed) = group.ends(0, 0, &mut out.ends[first..][..n_envs]) {
             return Err(self.failure(number, Order::Step, failed));
         }
@@ -143,7 +143,7 @@ impl ProcessVectorEnv {
             let counted = if step.end == End::No {
                 episodes.count(step, &row, None)
             } else {
-                let seen = self.groups.list[number].final_observation(env, self.final_obs.view_mut().into());
+                let seen = self.groups.list[number].shared().final_observation(env, self.final_obs.view_mut().into());
                 seen.map_err(EnvFailureCause::Error)
                     .and_then(|()| episodes.count(step, &self.final_obs.view_mut().into(), None))
             };
@@ -227,7 +227,7 @@ impl ProcessVectorEnv {
         let number = self.group_of(index);
         let group = &mut self.groups.list[number];
         let (env, deadline) = (index - group.first_env(), Order::Reset.deadline(&self.settings));
-        group.set_seed(env, self.episodes[index].next_seed());
+        group.shared().set_seed(env, self.episodes[index].next_seed());
         let told = group.order(Order::Reset, Some(env), &deadline);
         told.map_err(|failed| self.failure(number, Order::Reset, failed))?;
         self.wait(number, Order::Reset, &deadline)?;
@@ -238,7 +238,7 @@ impl ProcessVectorEnv {
     fn begun(&mut self, number: usize, env: usize, mut row: ObsMut<'_>) -> Result<(), EnvFailure> {
         let group = &self.groups.list[number];
         let index = group.first_env() + env;
-        let seen = group.observe(0, env, row.reborrow()).map_err(EnvFailureCause::Error);
+        let seen = group.shared().observe(0, env, row.reborrow()).map_err(EnvFailureCause::Error);
         self.episodes[index].begin();
         if let Some(played) = &mut self.played {
             played[index].resize(0);
@@ -265,7 +265,7 @@ impl ProcessVectorEnv {
         let cause = match error {
             ProcessError::Silent { waited, .. } => {
                 let mut last_obs = self.final_obs.clone();
-                let seen = group.observe(0, env, last_obs.view_mut().into());
+                let seen = group.shared().observe(0, env, last_obs.view_mut().into());
                 let last_obs = (order == Order::Step && seen.is_ok()).then_some(last_obs);
                 let hang = EnvFailureCause::Hang { silent_for: waited, last_obs };
                 EnvFailureCause::Explained { cause: Box::new(hang), why: EnvError::new(error) }
@@ -313,7 +313,8 @@ impl VectorEnv for ProcessVectorEnv {
         let act_len = self.spec.action.act_len();
         for group in &self.groups.list {
             let first = group.first_env();
-            let acted = group.act(0, 0..group.n_envs(), actions.part(first * act_len, group.n_envs() * act_len));
+            let acted =
+                group.shared().act(0, 0..group.n_envs(), actions.part(first * act_len, group.n_envs() * act_len));
             acted.map_err(|error| self.broken(first, error))?;
         }
         if let Some(played) = &mut self.played {
@@ -339,7 +340,7 @@ impl VectorEnv for ProcessVectorEnv {
         let len = masks.len() / self.n_envs();
         for group in &self.groups.list {
             let first = group.first_env();
-            let written = group.masks(0, &mut masks[first * len..][..group.n_envs() * len]);
+            let written = group.shared().masks(0, &mut masks[first * len..][..group.n_envs() * len]);
             written.map_err(|error| self.broken(first, error))?;
         }
         for (index, mask) in masks.chunks_exact(len).enumerate().filter(|_| self.spec.action_mask) {
@@ -373,7 +374,7 @@ impl VectorEnv for ProcessVectorEnv {
     fn keep_last_frames(&mut self, index: usize) {
         let group = &self.groups.list[self.group_of(index)];
         if group.renders() {
-            group.keep_last_frames(index - group.first_env());
+            group.shared().keep_last_frames(index - group.first_env());
             self.last_frame.0 = Some(index);
         }
     }
