@@ -91,7 +91,7 @@ impl Shared {
         if (width, height) == (0, 0) {
             return Ok(None);
         }
-        let bytes = u64::from(width) * u64::from(height) * 3;
+        let bytes = (u64::from(width) * u64::from(height)).saturating_mul(3);
         if bytes > FRAME_BYTES as u64 {
             return Err(broken(format!(
                 "it drew {width} × {height} pixels, {bytes} bytes, and a frame has {FRAME_BYTES} at most"
@@ -222,5 +222,36 @@ impl Shared {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+    use std::os::unix::fs::FileExt;
+
+    use pronk_policy::Space;
+
+    use super::*;
+
+    /// The memory of one environment that draws, and the child's end of it.
+    fn shared() -> (Shared, std::fs::File) {
+        let space = Space::discrete(2).unwrap();
+        let agent = AgentSpec { name: "agent".into(), observation: space.clone(), action: space, action_mask: false };
+        let spec = MultiAgentSpec { name: "Drawn".to_owned(), agents: vec![agent], max_episode_steps: None };
+        let (memory, theirs): (_, OwnedFd) = Unmapped::create().unwrap();
+        let layout = Layout::of(&spec.agents, 1, true, true).unwrap();
+        (Shared::map(memory, spec, layout, 1).unwrap(), theirs.into())
+    }
+
+    #[test]
+    fn a_frame_that_no_memory_holds_is_refused_whatever_its_size() {
+        let (shared, theirs) = shared();
+        for (width, height) in [(u32::MAX, u32::MAX), (1 << 24, 1), (0, 7)] {
+            let size: Vec<u8> = [width, height, 0].into_iter().flat_map(u32::to_ne_bytes).collect();
+            theirs.write_all_at(&size, header::FRAME as u64).unwrap();
+            let broken = shared.frame(0).unwrap_err();
+            assert!(broken.what.contains(&format!("{width} × {height}")), "{}", broken.what);
+        }
     }
 }

@@ -28,7 +28,7 @@ impl Frame {
     /// A frame from its pixels, `[height, width, 3]`: row by row from the top, each pixel as red, green and
     /// blue. An error for another number of bytes, and for a frame without pixels.
     pub fn new(width: u32, height: u32, rgb: Vec<u8>) -> Result<Self, EnvError> {
-        let due = u64::from(width) * u64::from(height) * 3;
+        let due = (u64::from(width) * u64::from(height)).saturating_mul(3);
         if due == 0 {
             return Err(EnvError::new(format!("a frame has at least one pixel, got {width} × {height}")));
         }
@@ -64,5 +64,16 @@ impl Frame {
     /// How many steps a second a video shows.
     pub fn fps(&self) -> u16 {
         self.fps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_of_more_bytes_than_can_be_counted_is_refused() {
+        let error = Frame::new(u32::MAX, u32::MAX, vec![0; 3]).unwrap_err();
+        assert!(error.to_string().contains("got 3"), "{error}");
     }
 }
