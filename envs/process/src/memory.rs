@@ -27,6 +27,10 @@ impl Unmapped {
     pub(crate) fn map(self, bytes: usize) -> io::Result<Memory> {
         ftruncate(&self.0, bytes as u64)?;
         fcntl_add_seals(&self.0, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        // A child may have changed it in between, and reading beyond the end would kill this process.
+        if self.0.metadata()?.len() != bytes as u64 {
+            return Err(io::Error::other("the child changed its size"));
+        }
         Ok(Memory { map: MmapOptions::new().len(bytes).map_raw(&self.0)? })
     }
 }
@@ -93,6 +97,8 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[test]
@@ -115,6 +121,31 @@ mod tests {
         assert!(ftruncate(&theirs, 0).is_err());
         assert!(ftruncate(&theirs, 8192).is_err());
         assert_eq!(memory.get::<u8>(4095), 0);
+    }
+
+    #[test]
+    fn memory_that_a_child_shrinks_before_it_is_sealed_is_refused() {
+        for _ in 0..300 {
+            let (memory, theirs) = Unmapped::create().unwrap();
+            let (shrinks, is_mapped) = (AtomicBool::new(false), AtomicBool::new(false));
+            let mapped = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    // Until it is sealed.
+                    while ftruncate(&theirs, 0).is_ok() && !is_mapped.load(Ordering::Relaxed) {
+                        shrinks.store(true, Ordering::Relaxed);
+                    }
+                });
+                while !shrinks.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+                let mapped = memory.map(4096);
+                is_mapped.store(true, Ordering::Relaxed);
+                mapped
+            });
+            // Reading beyond the end would kill this process.
+            let bytes = File::from(theirs).metadata().unwrap().len();
+            assert!(mapped.is_err() || bytes == 4096, "{bytes} bytes are mapped as 4096");
+        }
     }
 
     #[test]
