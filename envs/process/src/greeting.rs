@@ -137,6 +137,9 @@ pub fn agreed(line: &[u8], shared_bytes: usize) -> Result<(), BadLine> {
 fn parse(line: &[u8]) -> Result<Value, BadLine> {
     let value: Value = serde_json::from_slice(line)
         .map_err(|_| BadLine::Broken(format!("it wrote {} where a line of JSON was due", excerpt(line))))?;
+    if !value.is_object() {
+        return Err(BadLine::Broken(format!("it wrote {} where an object of JSON was due", excerpt(line))));
+    }
     match value.get("error") {
         Some(error) => Err(BadLine::Refused(error.as_str().map_or_else(|| error.to_string(), str::to_owned))),
         None => Ok(value),
@@ -169,6 +172,14 @@ mod tests {
         match hello(line.as_bytes()) {
             Err(BadLine::Broken(text)) => text,
             other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_no_object_is_refused() {
+        assert!(agreed(br#"{"shared_bytes":64}"#, 64).is_ok());
+        for line in ["[64]", "64", "null"] {
+            assert!(agreed(line.as_bytes(), 64).is_err(), "{line}");
         }
     }
 
