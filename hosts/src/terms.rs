@@ -49,6 +49,9 @@ impl Default for Terms {
 /// The largest number of hosts that can be allowed.
 const MAX_HOSTS: u32 = 1 << 16;
 
+/// The longest lease.
+const MAX_LEASE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
 /// Settings for hosts that cannot work; the text names the setting and says why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("hosts: {field} = {value} cannot work: {reason}")]
@@ -76,6 +79,13 @@ impl Terms {
             let reason = "a host reports once a beat and would lose its lease by a single late report; \
                           set a lease of at least 4 beats";
             return refuse("lease", format!("{lease:?}"), reason);
+        }
+        if lease > MAX_LEASE {
+            return refuse(
+                "lease",
+                format!("{lease:?}"),
+                "a host that is gone would keep its place; set a week at most",
+            );
         }
         for (field, most) in [("max_hosts", max_hosts), ("max_of_name", max_of_name), ("max_workers", max_workers)] {
             if most == 0 {

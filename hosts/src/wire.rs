@@ -102,6 +102,25 @@ pub(crate) struct Joined {
     pub(crate) terms: Terms,
 }
 
+/// The credits that every host gets.
+pub(crate) const LEAST_CREDITS: u32 = 2;
+
+impl Joined {
+    /// The credits that a host of so many workers can use: a shipment for each worker while it makes the next,
+    /// and one that hides the way of the reply.
+    pub(crate) fn most_credits(workers: u32) -> u32 {
+        workers.saturating_add(1).max(LEAST_CREDITS)
+    }
+
+    /// Whether a learner can have given this place to a host of so many workers.
+    pub(crate) fn is_possible(&self, workers: u32) -> bool {
+        let Self { first_worker, credits, terms, .. } = self;
+        (1..=Self::most_credits(workers)).contains(credits)
+            && first_worker.checked_add(workers).is_some()
+            && terms.check().is_ok()
+    }
+}
+
 /// Why an actor is not let in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]

@@ -144,6 +144,10 @@ impl Actor {
     }
 
     fn member(&mut self, run: u64, joined: Joined) -> Result<Member, JoinError> {
+        if !joined.is_possible(self.hello.workers) {
+            let cause = WireError::Damaged("a place in the run that no learner gives");
+            return Err(JoinError::Foreign { address: self.dial.address(), cause });
+        }
         let contact = Arc::clone(self.contact()?);
         self.before = Some(joined.session);
         let relay = self.relay.as_ref().and_then(|dial| {

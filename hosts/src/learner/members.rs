@@ -11,16 +11,13 @@ use super::account::{Account, Causes};
 use super::session::{Parcel, Session};
 use super::times;
 use crate::terms::Terms;
-use crate::wire::{Door, Joined, Over, Refusal};
+use crate::wire::{Door, Joined, LEAST_CREDITS, Over, Refusal};
 
 /// Sessions of one name that may break the rules before the name is shut out.
 const MAX_STRIKES: u32 = 3;
 
 /// Ended sessions whose attempts to join are remembered.
 const MAX_ENDED: usize = 1024;
-
-/// The credits that every host gets.
-const LEAST_CREDITS: u32 = 2;
 
 /// Hosts that results show one by one.
 const MAX_LISTED: usize = 64;
@@ -143,11 +140,9 @@ impl Members {
         Some(reason.clone())
     }
 
-    /// Takes credits for a host: one shipment for each worker while it makes the next, and one that hides the
-    /// way of the reply. Where many hosts share, each gets a part of what is left.
+    /// Takes credits for a host: as many as it can use, or where many hosts share, a part of what is left.
     fn credits(&mut self, workers: u32) -> u32 {
-        let wanted = workers.saturating_add(1).max(LEAST_CREDITS);
-        let granted = wanted.min(LEAST_CREDITS + self.spare_credits / SHARE);
+        let granted = Joined::most_credits(workers).min(LEAST_CREDITS + self.spare_credits / SHARE);
         self.spare_credits -= granted - LEAST_CREDITS;
         granted
     }

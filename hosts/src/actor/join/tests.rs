@@ -54,3 +54,23 @@ fn a_host_whose_session_ended_before_it_learned_of_it_joins_by_another_attempt()
     let asked = attempts.lock().unwrap();
     assert!(asked.len() == 3 && asked[0] == asked[1] && asked[1] != asked[2], "{asked:?}");
 }
+
+#[test]
+fn a_place_that_no_learner_gives_is_not_taken() {
+    let (given, long) = (Joined { session: 1, first_worker: 0, credits: 2, terms: Terms::default() }, Duration::MAX);
+    let places = [
+        (given.clone(), true),
+        (Joined { credits: u32::MAX, ..given.clone() }, false),
+        (Joined { credits: 0, ..given.clone() }, false),
+        (Joined { first_worker: u32::MAX, ..given.clone() }, false),
+        (Joined { terms: Terms { lease: Duration::ZERO, ..given.terms }, ..given.clone() }, false),
+        (Joined { terms: Terms { lease: long, ..given.terms }, ..given.clone() }, false),
+    ];
+    for (place, is_taken) in places {
+        let door = seal(&Door::Joined(place.clone()), &[]);
+        let link: Arc<dyn Link> = Arc::new(Answering(move |_| Some(door.clone())));
+        let (_guard, token) = shutdown();
+        let joined = actor(Way(move || Arc::clone(&link)), Duration::ZERO, token).join(&welcome(), Facts::new());
+        assert_eq!(joined.is_ok(), is_taken, "{place:?}");
+    }
+}
