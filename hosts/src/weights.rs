@@ -59,6 +59,10 @@ impl<'a> Received<'a> {
         let (head, mut values) = rest.split_at_checked(u32::from_le_bytes(*len) as usize).ok_or_else(unreadable)?;
         let Head { policies, moments: (observations, returns) } =
             postcard::from_bytes(head).map_err(|_| unreadable())?;
+        let are_moments = |moments: &RunningMoments| moments.is_of(moments.mean().len());
+        if ![&observations, &returns].into_iter().flatten().all(are_moments) {
+            return Err(unreadable());
+        }
         if !policies.iter().map(|(policy, _)| policy).eq(layouts.keys()) {
             return Err(WeightsError::Misfit);
         }
@@ -134,6 +138,18 @@ mod tests {
         let recycled = Received::read(&encode(&other), &layouts).unwrap().params(&layouts, Some(fresh));
         assert_eq!(values(&recycled), values(&other.weights));
         assert_eq!(recycled["a"].values().as_ptr(), place);
+    }
+
+    #[test]
+    fn moments_that_are_none_are_refused() {
+        // Means and squares of other lengths, and a negative sum of squares.
+        for squares in [&[][..], &[-1.0]] {
+            let moments: RunningMoments =
+                postcard::from_bytes(&postcard::to_stdvec(&(2_u64, &[2.0][..], squares)).unwrap()).unwrap();
+            let moments = Arc::new(NormalizerMoments { observations: None, returns: Some(moments) });
+            let bytes = encode(&Versioned { moments, ..snapshot() });
+            assert!(Received::read(&bytes, &layouts()).is_err(), "{squares:?}");
+        }
     }
 
     #[test]
