@@ -48,7 +48,8 @@ pub(crate) fn newest(
         return Err(PullError::Damaged(format!("{} bytes where at most {most} are expected", first.len)));
     }
     let piece_len = body.len().max(1);
-    if u64::from(first.pieces) != first.len.div_ceil(piece_len as u64) {
+    let is_possible = body.is_empty() == (first.len == 0) && body.len() as u64 <= first.len;
+    if !is_possible || u64::from(first.pieces) != first.len.div_ceil(piece_len as u64) {
         return Err(PullError::Damaged(format!("{} bytes in {} pieces", first.len, first.pieces)));
     }
     let mut all = BytesMut::new();
@@ -63,7 +64,7 @@ pub(crate) fn newest(
             PullError::Gone => PullError::TooSlow,
             error => error,
         })?;
-        if next != first || all.len() + body.len() > first.len as usize {
+        if next != first || body.len() != piece_len.min(first.len as usize - all.len()) {
             return Err(PullError::Damaged(format!("piece {number} is of other weights")));
         }
         all.extend_from_slice(&body);
@@ -83,5 +84,46 @@ fn piece(
         (WeightsReply::Piece(piece), body) => Ok((piece, body)),
         (WeightsReply::Gone, _) => Err(PullError::Gone),
         (WeightsReply::Over(over), _) => Err(PullError::Over(over)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes of these pieces, all of weights that claim to have `len` bytes, and how often one was asked for.
+    fn pulled(bodies: &[&'static [u8]], pieces: u32, len: u64) -> (Result<Encoded, PullError>, usize) {
+        let digest = xxh3_64(&bodies.concat());
+        let (mut asked, request) = (0, WeightsRequest { session: 1, run: 1, version: None, at_least: 0, piece: 0 });
+        let pulled = newest(&request, 1 << 20, |_| {
+            let body = bodies.get(asked).copied().unwrap_or_default();
+            asked += 1;
+            Ok((WeightsReply::Piece(Piece { version: 7, pieces, len, digest }), Bytes::from_static(body)))
+        });
+        (pulled, asked)
+    }
+
+    #[test]
+    fn pieces_make_up_what_they_claim_or_are_refused_at_the_first_that_cannot() {
+        for (bodies, pieces, len, most_asked) in [
+            // Empty ones would be asked for for ever.
+            (&[&b""[..]][..], 1 << 20, 1 << 20, 1),
+            (&[b"ab", b""], 3, 5, 2),
+            (&[b"ab", b"c", b"de"], 3, 5, 2),
+            (&[b"abcde"], 1, 4, 1),
+            (&[b"ab", b"cd", b"ef"], 3, 5, 3),
+        ] {
+            let (pulled, asked) = pulled(bodies, pieces, len);
+            assert!(matches!(pulled, Err(PullError::Damaged(_))), "{bodies:?}: {pulled:?}");
+            assert!(asked <= most_asked, "{bodies:?}: asked {asked} times");
+        }
+        for bodies in [&[&b"ab"[..], b"cd", b"e"][..], &[b"abcde"], &[b""]] {
+            let (pulled, _) = pulled(
+                bodies,
+                bodies.concat().len().div_ceil(bodies[0].len().max(1)) as u32,
+                bodies.concat().len() as u64,
+            );
+            assert_eq!(pulled.unwrap().bytes, bodies.concat());
+        }
     }
 }
