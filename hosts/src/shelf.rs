@@ -15,6 +15,9 @@ const PLACES: usize = 4;
 /// slower than this between two pieces may have to begin anew.
 const IN_USE: Duration = Duration::from_secs(3);
 
+/// Pulls that are remembered: one for each host that a learner may have. A relay does not know which sessions there are.
+const MAX_PULLS: usize = 1 << 16;
+
 /// The encoded versions that hosts are fetching.
 #[derive(Default)]
 pub(crate) struct Shelf {
@@ -57,7 +60,7 @@ impl Shelf {
             return seal(&WeightsReply::Gone, &[]);
         };
         let pieces = len.div_ceil(*piece_len) as u32;
-        if piece + 1 < pieces {
+        if piece + 1 < pieces && self.pulls.len() < MAX_PULLS {
             self.pulls.insert(session, (version, now));
         }
         let piece = Piece { version, pieces, len: len as u64, digest: *digest };
@@ -66,14 +69,32 @@ impl Shelf {
 
     /// Where the next version goes: an empty place, or that of the oldest version that no host needs.
     fn place(&mut self, now: Instant) -> Option<usize> {
+        self.pulls.retain(|_, (_, asked)| now.saturating_duration_since(*asked) < IN_USE);
         if self.versions.len() < PLACES {
             return Some(self.versions.len());
         }
-        self.pulls.retain(|_, (_, asked)| now.saturating_duration_since(*asked) < IN_USE);
         let is_free = |&place: &usize| {
             let version = self.versions[place].version;
             !self.pulls.values().any(|(pulled, _)| *pulled == version)
         };
         (0..self.versions.len()).filter(is_free).min_by_key(|&place| self.versions[place].version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pulls_under_invented_numbers_are_remembered_to_a_bound() {
+        let (mut shelf, now) = (Shelf::default(), Instant::now());
+        let encoded = |version| Encoded { version, bytes: Bytes::from_static(b"ab"), digest: 0, piece_len: 1 };
+        shelf.put(encoded(1), now);
+        for session in 0..2 * MAX_PULLS as u64 {
+            shelf.reply(session, 1, 0, now);
+        }
+        assert_eq!(shelf.pulls.len(), MAX_PULLS);
+        shelf.put(encoded(2), now + IN_USE);
+        assert!(shelf.pulls.is_empty());
     }
 }
