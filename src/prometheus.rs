@@ -101,6 +101,21 @@ impl Prometheus {
         self.addr
     }
 
+    /// The response to what a client has sent so far, as the thread gives it, for a server of your own; `None`
+    /// while the head of the request is incomplete. `metrics` is what it is to read at `/metrics`.
+    ///
+    /// ```
+    /// use pronk::Prometheus;
+    ///
+    /// let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    /// assert_eq!(Prometheus::response(&request[..9], ""), None);
+    /// let response = Prometheus::response(request, "# EOF\n").unwrap_or_default();
+    /// assert!(response.starts_with(b"HTTP/1.1 200 OK\r\n") && response.ends_with(b"\r\n\r\n# EOF\n"));
+    /// ```
+    pub fn response(request: &[u8], metrics: &str) -> Option<Vec<u8>> {
+        http::response(request, metrics)
+    }
+
     /// Ends the thread. `false` if it has panicked.
     fn close(&mut self) -> bool {
         let Some((sender, thread)) = self.serving.take() else {

@@ -1,21 +1,30 @@
 //! The subset of HTTP/1.1 that a scrape needs: parsing the request head, and the response.
 
 /// The longest request head that is read.
-pub(super) const HEAD_LIMIT_BYTES: usize = 8 * 1024;
+const HEAD_LIMIT_BYTES: usize = 8 * 1024;
 
 const METRICS_PATH: &str = "/metrics";
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT_TYPE: &str = "text/plain; charset=utf-8";
 
+/// The response to what a client has sent so far; `None` while the head of its request is incomplete.
+pub(super) fn response(request: &[u8], metrics: &str) -> Option<Vec<u8>> {
+    match head_end(request) {
+        Some(end) if end <= HEAD_LIMIT_BYTES => Some(answer(&request[..end], metrics)),
+        None if request.len() <= HEAD_LIMIT_BYTES => None,
+        _ => Some(plain("431 Request Header Fields Too Large", "the head of this request is longer than 8 KiB\n")),
+    }
+}
+
 /// The end of the head at the start of `bytes`, its empty line included; `None` while incomplete.
-pub(super) fn head_end(bytes: &[u8]) -> Option<usize> {
+fn head_end(bytes: &[u8]) -> Option<usize> {
     let ends = |end: &[u8]| bytes.windows(end.len()).position(|window| window == end).map(|at| at + end.len());
     // RFC 9112 §2.2 lets a line end without the carriage return.
     ends(b"\r\n\r\n").into_iter().chain(ends(b"\n\n")).min()
 }
 
 /// The response to the request with this head.
-pub(super) fn answer(head: &[u8], metrics: &str) -> Vec<u8> {
+fn answer(head: &[u8], metrics: &str) -> Vec<u8> {
     let Some(request) = Request::parse(head) else {
         return plain("400 Bad Request", "this is not a request of HTTP/1.0 or HTTP/1.1\n");
     };
@@ -24,26 +33,21 @@ pub(super) fn answer(head: &[u8], metrics: &str) -> Vec<u8> {
         "HEAD" => false,
         _ if request.path == METRICS_PATH => {
             let text = "the metrics can be read only: use GET or HEAD\n";
-            return response("405 Method Not Allowed", TEXT_TYPE, "Allow: GET, HEAD\r\n", text, true);
+            return write("405 Method Not Allowed", TEXT_TYPE, "Allow: GET, HEAD\r\n", text, true);
         }
         _ => true,
     };
     if request.path != METRICS_PATH {
-        return response("404 Not Found", TEXT_TYPE, "", "nothing is here: the metrics are at /metrics\n", with_body);
+        return write("404 Not Found", TEXT_TYPE, "", "nothing is here: the metrics are at /metrics\n", with_body);
     }
-    response("200 OK", METRICS_TYPE, "", metrics, with_body)
-}
-
-/// The response to a head longer than [`HEAD_LIMIT_BYTES`].
-pub(super) fn too_long() -> Vec<u8> {
-    plain("431 Request Header Fields Too Large", "the head of this request is longer than 8 KiB\n")
+    write("200 OK", METRICS_TYPE, "", metrics, with_body)
 }
 
 fn plain(status: &str, text: &str) -> Vec<u8> {
-    response(status, TEXT_TYPE, "", text, true)
+    write(status, TEXT_TYPE, "", text, true)
 }
 
-fn response(status: &str, content_type: &str, more_fields: &str, body: &str, with_body: bool) -> Vec<u8> {
+fn write(status: &str, content_type: &str, more_fields: &str, body: &str, with_body: bool) -> Vec<u8> {
     let length = body.len();
     let mut response = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n{more_fields}\

@@ -43,38 +43,20 @@ pub(super) async fn accept(listener: TcpListener, newest: watch::Receiver<Arc<st
 }
 
 async fn converse(mut stream: TcpStream, newest: watch::Receiver<Arc<str>>) -> io::Result<()> {
-    let answer = match read_head(&mut stream).await? {
-        Head::Complete(head) => {
-            let text = Arc::clone(&newest.borrow());
-            http::answer(&head, &text)
+    let mut request = Vec::with_capacity(1024);
+    let response = loop {
+        let metrics = Arc::clone(&newest.borrow());
+        if let Some(response) = http::response(&request, &metrics) {
+            break response;
         }
-        Head::TooLong => http::too_long(),
+        if stream.read_buf(&mut request).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
     };
-    stream.write_all(&answer).await?;
+    stream.write_all(&response).await?;
     stream.shutdown().await?;
     // Drains what the client still sends; otherwise the system resets the connection and the response may be
     // lost.
     tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
     Ok(())
-}
-
-enum Head {
-    Complete(Vec<u8>),
-    TooLong,
-}
-
-async fn read_head(stream: &mut TcpStream) -> io::Result<Head> {
-    let mut bytes = Vec::with_capacity(1024);
-    loop {
-        if let Some(end) = http::head_end(&bytes) {
-            bytes.truncate(end);
-            return Ok(if end > http::HEAD_LIMIT_BYTES { Head::TooLong } else { Head::Complete(bytes) });
-        }
-        if bytes.len() > http::HEAD_LIMIT_BYTES {
-            return Ok(Head::TooLong);
-        }
-        if stream.read_buf(&mut bytes).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-    }
 }
