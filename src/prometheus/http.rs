@@ -87,11 +87,11 @@ impl<'a> Request<'a> {
 
 /// The path of a target: `/path?query`, or the same after `http://host`.
 fn path_of(target: &str) -> Option<&str> {
-    let without_host = match target.strip_prefix("http://") {
+    let before_query = target.split('?').next()?;
+    let path = match before_query.strip_prefix("http://") {
         Some(rest) => rest.find('/').map_or("/", |at| &rest[at..]),
-        None => target,
+        None => before_query,
     };
-    let path = without_host.split('?').next()?;
     path.starts_with('/').then_some(path)
 }
 

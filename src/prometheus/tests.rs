@@ -91,6 +91,13 @@ fn samples_of(result: &ResultDict) -> Samples {
 }
 
 #[test]
+fn what_looks_like_the_path_in_a_query_is_not_taken_for_it() {
+    let request = b"GET http://localhost?/metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let response = Prometheus::response(request, "# EOF\n").unwrap();
+    assert!(response.starts_with(b"HTTP/1.1 404 "), "{}", String::from_utf8_lossy(&response));
+}
+
+#[test]
 fn a_scrape_gets_the_newest_figures() {
     let mut prometheus = prometheus();
     assert!(scrape(&prometheus).is_empty());
