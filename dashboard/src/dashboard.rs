@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use axum::Router;
 use pronk::metrics::ClockReader;
 use pronk::{ReportError, Reporter, ResultDict, RunState};
 use serde_json::Value;
@@ -129,6 +130,12 @@ impl Dashboard {
     pub fn with_token(self, token: impl AsRef<str>) -> Result<Self, DashboardError> {
         self.server.access().set_token(token.as_ref())?;
         Ok(self)
+    }
+
+    /// What answers requests, for a server of your own, such as one with TLS. It asks for the same token as
+    /// this page, and goes on after it with what was last known of the run.
+    pub fn router(&self) -> Router {
+        self.server.router()
     }
 
     /// The address served, with the actual port if 0 was requested.

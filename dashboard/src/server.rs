@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use axum::Router;
 use pronk::metrics::{ClockReader, StateClock, thread_states};
 use tokio::sync::watch;
 
@@ -21,6 +22,7 @@ pub(crate) const THREAD: &str = "dashboard";
 #[derive(Debug)]
 pub(crate) struct Server {
     access: Arc<Access>,
+    router: Router,
     clock: ClockReader,
     /// Dropping the sender ends the thread.
     serving: Option<(watch::Sender<()>, JoinHandle<()>)>,
@@ -53,19 +55,24 @@ impl Server {
         drop(entered);
         let router = router(board, Arc::clone(&access), wake);
         let (closing, mut closed) = watch::channel(());
+        let of_thread = router.clone();
         let serve = move || {
-            runtime.spawn(accept(listener, router, Deadlines::default()));
+            runtime.spawn(accept(listener, of_thread, Deadlines::default()));
             // Fails once the other end is dropped.
             let _ = runtime.block_on(closed.changed());
             // With all connections. A disk that does not answer is not waited for.
             runtime.shutdown_background();
         };
         let thread = thread::Builder::new().name(THREAD.to_owned()).spawn(serve).map_err(no_thread)?;
-        Ok(Self { access, clock: reader, serving: Some((closing, thread)) })
+        Ok(Self { access, router, clock: reader, serving: Some((closing, thread)) })
     }
 
     pub(crate) fn addr(&self) -> SocketAddr {
         self.access.addr()
+    }
+
+    pub(crate) fn router(&self) -> Router {
+        self.router.clone()
     }
 
     pub(crate) fn access(&self) -> &Access {
