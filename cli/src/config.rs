@@ -17,24 +17,24 @@ struct Tuned {
 
 /// The files in `configs/`, with the environment that each is for.
 const TUNED: [Tuned; 11] = [
-    Tuned { env: "CartPole-v1", text: include_str!("../../configs/cartpole.toml") },
-    Tuned { env: "Acrobot-v1", text: include_str!("../../configs/acrobot.toml") },
-    Tuned { env: "MountainCar-v0", text: include_str!("../../configs/mountain_car.toml") },
-    Tuned { env: "MountainCarContinuous-v0", text: include_str!("../../configs/mountain_car_continuous.toml") },
-    Tuned { env: "Pendulum-v1", text: include_str!("../../configs/pendulum.toml") },
-    Tuned { env: "Masked", text: include_str!("../../configs/masked.toml") },
-    Tuned { env: "Recall", text: include_str!("../../configs/recall.toml") },
-    Tuned { env: "Rendezvous", text: include_str!("../../configs/rendezvous.toml") },
-    Tuned { env: "TicTacToe", text: include_str!("../../configs/tic_tac_toe.toml") },
-    Tuned { env: "gymnasium:LunarLander-v3", text: include_str!("../../configs/lunar_lander.toml") },
-    Tuned { env: "atari:Pong", text: include_str!("../../configs/pong.toml") },
+    Tuned { env: "CartPole-v1", text: include_str!("../configs/cartpole.toml") },
+    Tuned { env: "Acrobot-v1", text: include_str!("../configs/acrobot.toml") },
+    Tuned { env: "MountainCar-v0", text: include_str!("../configs/mountain_car.toml") },
+    Tuned { env: "MountainCarContinuous-v0", text: include_str!("../configs/mountain_car_continuous.toml") },
+    Tuned { env: "Pendulum-v1", text: include_str!("../configs/pendulum.toml") },
+    Tuned { env: "Masked", text: include_str!("../configs/masked.toml") },
+    Tuned { env: "Recall", text: include_str!("../configs/recall.toml") },
+    Tuned { env: "Rendezvous", text: include_str!("../configs/rendezvous.toml") },
+    Tuned { env: "TicTacToe", text: include_str!("../configs/tic_tac_toe.toml") },
+    Tuned { env: "gymnasium:LunarLander-v3", text: include_str!("../configs/lunar_lander.toml") },
+    Tuned { env: "atari:Pong", text: include_str!("../configs/pong.toml") },
 ];
 
 /// Settings to begin with, for the environments that none are tuned for.
 const FAMILIES: [Tuned; 3] = [
-    Tuned { env: "gymnasium:", text: include_str!("../../configs/gymnasium.toml") },
-    Tuned { env: "atari:", text: include_str!("../../configs/pong.toml") },
-    Tuned { env: "pettingzoo:", text: include_str!("../../configs/pettingzoo.toml") },
+    Tuned { env: "gymnasium:", text: include_str!("../configs/gymnasium.toml") },
+    Tuned { env: "atari:", text: include_str!("../configs/pong.toml") },
+    Tuned { env: "pettingzoo:", text: include_str!("../configs/pettingzoo.toml") },
 ];
 
 /// Print a config file for an environment, with comments
