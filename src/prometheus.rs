@@ -101,8 +101,8 @@ impl Prometheus {
         self.addr
     }
 
-    /// The response to what a client has sent so far, as the thread gives it, for a server of your own; `None`
-    /// while the head of the request is incomplete. `metrics` is what it is to read at `/metrics`.
+    /// The response to what a client has sent so far, as the thread gives it, for a server of your own;
+    /// `None` while the head of the request is incomplete. `metrics` is what it is to read at `/metrics`.
     ///
     /// ```
     /// use pronk::Prometheus;

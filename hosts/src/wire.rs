@@ -106,8 +106,8 @@ pub(crate) struct Joined {
 pub(crate) const LEAST_CREDITS: u32 = 2;
 
 impl Joined {
-    /// The credits that a host of so many workers can use: a shipment for each worker while it makes the next,
-    /// and one that hides the way of the reply.
+    /// The credits that a host of so many workers can use: a shipment for each worker while it makes the
+    /// next, and one that hides the way of the reply.
     pub(crate) fn most_credits(workers: u32) -> u32 {
         workers.saturating_add(1).max(LEAST_CREDITS)
     }
