@@ -1,0 +1,22 @@
+//! What the threads of a process that hangs are doing.
+
+use std::fmt::Write;
+use std::fs;
+use std::process::Command;
+
+/// The stack of every thread by gdb, or else what the kernel says of each.
+pub(crate) fn of(pid: u32) -> String {
+    let gdb = Command::new("gdb").args(["-p", &pid.to_string(), "-batch", "-ex", "thread apply all bt 40"]).output();
+    let mut text = match gdb {
+        Ok(output) => String::from_utf8_lossy(&output.stdout).into_owned(),
+        Err(error) => format!("gdb: {error}\n"),
+    };
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    for task in tasks {
+        let read = |file: &str| fs::read_to_string(task.path().join(file)).unwrap_or_default();
+        let state = read("status").lines().find(|line| line.starts_with("State:")).unwrap_or_default().to_owned();
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "{} {} {} {}", read("comm").trim(), state, read("wchan"), read("stack"));
+    }
+    text
+}
