@@ -9,6 +9,7 @@ mod learning;
 mod peers;
 mod python;
 mod readers;
+mod soak;
 mod stages;
 mod tidy;
 
@@ -29,6 +30,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Some(("peers", args)) => peers::run(&root, args),
         Some(("picture", _)) => stages::picture(&root),
         Some(("crash", args)) => stages::crash(&root, args.get_one::<u64>("kills").copied()),
+        Some(("soak", args)) if args.args_present() => soak::run(&root, args),
         Some((name, _)) if name != "ci" => stages::one(&root, name),
         _ => stages::ci(&root),
     }
@@ -44,6 +46,7 @@ fn command_line() -> Command {
         .subcommand_required(true)
         .subcommand(Command::new("ci").about("Run every stage below, in order, and stop at the first that fails"))
         .subcommands(stages)
+        .mut_subcommand("soak", soak::with_arguments)
         .subcommand(Command::new(CUDA.name).about(CUDA.about))
         .subcommand(
             Command::new("crash")

@@ -28,6 +28,7 @@ enum Work {
     Torch,
     Gymnasium,
     Page,
+    Soak,
     Cuda,
 }
 
@@ -133,6 +134,11 @@ pub(crate) const STAGES: &[Stage] = &[
         name: "page",
         about: "Train and sweep, and read the live page in Chromium, if it and Playwright can be had",
         work: Work::Page,
+    },
+    Stage {
+        name: "soak",
+        about: "Train for some seconds under each fault, and check that ledgers close and nothing leaks or hangs",
+        work: Work::Soak,
     },
     Stage::cargo(
         "doctest",
@@ -278,6 +284,12 @@ fn run(root: &Path, stage: &Stage) -> Result<(Outcome, Duration)> {
             Ok(browser) => Outcome::passed(succeeds(&mut cargo(root, BINS))? && browser.check(root)?),
             Err(why) => Outcome::NotChecked(why),
         },
+        Work::Soak => {
+            let mut program = Command::new(python::target(root).join("debug/pronk-soak"));
+            let out = python::target(root).join("soak/quick");
+            let program = program.args(["--secs", "4", "--jobs", "2", "--out"]).arg(out);
+            Outcome::passed(succeeds(&mut cargo(root, BINS))? && succeeds(program)?)
+        }
         // Linting runs nothing, so it needs no GPU.
         Work::Cuda => match cuda::to_compile(root)? {
             Ok(variables) => Outcome::passed(succeeds(cargo(root, CUDA_LINTS).envs(variables))?),

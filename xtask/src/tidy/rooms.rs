@@ -5,8 +5,8 @@ use super::repo::{ROOMS, Repo, RepoFile};
 
 const FACADE: &str = "pronk";
 
-/// The program and the live page, which stand on the facade as a user's would.
-const ON_THE_FACADE: [&str; 2] = ["cli", "dashboard"];
+/// The program, the live page and the soak, which stand on the facade as a user's would.
+const ON_THE_FACADE: [&str; 3] = ["cli", "dashboard", "soak"];
 
 const TENSOR_LIBRARIES: &[&str] = &["candle", "ndarray", "tch", "burn"];
 

@@ -90,6 +90,7 @@ const TIDY_HOUSE: &[(&str, &str)] = &[
     ("rollout/src/vector.rs", ""),
     ("rollout/src/run.rs", ""),
     ("rollout/src/worker/tests.rs", "fn t() { std::thread::spawn(|| {}); }\n"),
+    ("soak/Cargo.toml", "[dependencies]\npronk.workspace = true\n"),
     ("groups/README.md", "Threads beside a run.\n"),
     ("groups/src/lib.rs", "//! Groups.\n"),
     ("hosts/README.md", "Workers elsewhere.\n"),
