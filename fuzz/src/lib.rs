@@ -1,0 +1,35 @@
+//! What pronk reads and others may have written or damaged: one function for each reader, which takes any bytes.
+
+mod folder;
+mod seeds;
+mod target;
+mod targets;
+
+use std::alloc::System;
+
+use cap::Cap;
+
+pub use folder::Folder;
+pub use seeds::{folders, go_on, repeat};
+pub use target::Target;
+
+/// Sizes that a file claims must not be believed: an allocation beyond this many bytes in all ends the process.
+pub const MEMORY_BYTES: usize = 512 << 20;
+
+#[global_allocator]
+static ALLOCATOR: Cap<System> = Cap::new(System, MEMORY_BYTES);
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    targets::batch::TARGET,
+    targets::checkpoint::TARGET,
+    targets::config::TARGET,
+    targets::damage::TARGET,
+    targets::forged::TARGET,
+    targets::golden::TARGET,
+    targets::onnx::TARGET,
+    targets::record::TARGET,
+    targets::results::TARGET,
+    targets::set::TARGET,
+    targets::space::TARGET,
+];

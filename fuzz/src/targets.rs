@@ -1,0 +1,13 @@
+//! One file for each target.
+
+pub(crate) mod batch;
+pub(crate) mod checkpoint;
+pub(crate) mod config;
+pub(crate) mod damage;
+pub(crate) mod forged;
+pub(crate) mod golden;
+pub(crate) mod onnx;
+pub(crate) mod record;
+pub(crate) mod results;
+pub(crate) mod set;
+pub(crate) mod space;

@@ -1,0 +1,64 @@
+//! Golden files.
+
+use pronk_golden::json;
+use serde_json::Value;
+
+use crate::Target;
+
+pub(crate) const TARGET: Target = Target {
+    name: "golden",
+    promise: "Every number of a golden file is read as it is written, in its order, and nothing else as a number.",
+    run,
+};
+
+fn run(bytes: &[u8]) {
+    let Ok(file) = serde_json::from_slice::<Value>(bytes) else { return };
+    for (name, value) in file.as_object().into_iter().flatten() {
+        let section = json::section(&file, name);
+        assert_eq!(section.len(), value.as_array().map_or(0, Vec::len));
+        for (index, entry) in section.iter().enumerate() {
+            drop(json::name_of(entry, index));
+            entry.as_object().into_iter().flatten().for_each(|(key, _)| values_at(entry, key));
+        }
+        values_at(&file, name);
+    }
+}
+
+/// Reads what is at a path as everything that it may be.
+fn values_at(value: &Value, path: &str) {
+    let Ok(found) = json::get(value, path) else { return };
+    let mut leaves = Vec::new();
+    flatten(found, &mut leaves);
+    if let Ok(floats) = json::floats_at(value, path) {
+        let written: Vec<f64> = leaves.iter().filter_map(|leaf| json::number(leaf).ok()).collect();
+        let bits = |numbers: &[f64]| numbers.iter().map(|number| number.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&floats), bits(&written));
+        assert_eq!(floats.len(), leaves.len());
+        if let Ok(counts) = json::usizes_at(value, path) {
+            assert!(
+                counts.iter().zip(&floats).all(|(&count, &float)| count as f64 == float),
+                "{counts:?} of {floats:?}"
+            );
+        }
+    }
+    if let Ok(flags) = json::flags_at(value, path) {
+        assert_eq!(flags.len(), leaves.len());
+    }
+    let single = [
+        json::number_at(value, path).is_ok(),
+        json::bool_at(value, path).is_ok(),
+        json::str_at(value, path).is_ok() && json::number_at(value, path).is_err(),
+        json::array_at(value, path).is_ok(),
+    ];
+    assert!(single.iter().filter(|is| **is).count() <= 1, "{found} is two things");
+    if let Ok(count) = json::usize_at(value, path) {
+        assert_eq!(found.to_string(), count.to_string());
+    }
+}
+
+fn flatten<'a>(value: &'a Value, leaves: &mut Vec<&'a Value>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| flatten(item, leaves)),
+        leaf => leaves.push(leaf),
+    }
+}

@@ -1,0 +1,47 @@
+//! Records of runs.
+
+use pronk::Replay;
+
+use crate::Target;
+use crate::folder::Folder;
+use crate::seeds::repeat;
+
+pub(crate) const TARGET: Target = Target {
+    name: "record",
+    promise: "A record whose frames get the right checksums is opened or refused. A replay of its fragments ends, and \
+              with success only if all of it is the same.",
+    run,
+};
+
+/// The length, half of its checksum, and the checksum of what follows.
+const HEAD: usize = 4 + 2 + 4;
+
+fn run(bytes: &[u8]) {
+    let mut folder = Folder::parse(bytes);
+    folder.0.values_mut().for_each(|file| set_checksums(file));
+    let folder = folder.write();
+    let path = folder.path().join("run.rec");
+    let replay = match Replay::open(&path) {
+        Ok(replay) => replay,
+        Err(error) => return drop(error.to_string()),
+    };
+    let whole = replay.clone().until(u64::MAX);
+    assert_eq!((whole.updates(), whole.fragments()), (replay.updates(), replay.fragments()));
+    let first = replay.clone().until(1);
+    assert!(first.fragments() <= replay.fragments());
+    for replay in [replay.clone(), replay.from_fragments()] {
+        let _ = repeat(replay);
+    }
+}
+
+/// Gives every frame of a file the checksums that belong to it.
+fn set_checksums(mut file: &mut [u8]) {
+    while let Some((head, rest)) = file.split_first_chunk_mut::<HEAD>() {
+        let len = [head[0], head[1], head[2], head[3]];
+        let end = (u32::from_le_bytes(len) as usize).min(rest.len());
+        let (frame, next) = rest.split_at_mut(end);
+        head[4..6].copy_from_slice(&crc32c::crc32c(&len).to_le_bytes()[..2]);
+        head[6..].copy_from_slice(&crc32c::crc32c(frame).to_le_bytes());
+        file = next;
+    }
+}
