@@ -5,6 +5,7 @@
 mod browser;
 mod cuda;
 mod exports;
+mod fuzz;
 mod learning;
 mod peers;
 mod python;
@@ -31,6 +32,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Some(("picture", _)) => stages::picture(&root),
         Some(("crash", args)) => stages::crash(&root, args.get_one::<u64>("kills").copied()),
         Some(("soak", args)) if args.args_present() => soak::run(&root, args),
+        Some(("fuzz", args)) if args.args_present() => fuzz::run(&root, args),
         Some((name, _)) if name != "ci" => stages::one(&root, name),
         _ => stages::ci(&root),
     }
@@ -40,7 +42,10 @@ fn command_line() -> Command {
     let dir = Arg::new("dir").value_name("DIR").value_parser(value_parser!(PathBuf));
     let kills = Arg::new("kills").value_name("KILLS").value_parser(value_parser!(u64));
     let seeds = Arg::new("seeds").long("seeds").value_name("N").value_parser(value_parser!(u64).range(1..));
-    let stages = STAGES.iter().map(|stage| Command::new(stage.name).about(stage.about));
+    let stages = STAGES.iter().map(|stage| {
+        let command = Command::new(stage.name).about(stage.about);
+        if stage.name == "fuzz" { fuzz::command_line(command) } else { command }
+    });
     Command::new("cargo xtask")
         .about("Development tasks of pronk")
         .subcommand_required(true)

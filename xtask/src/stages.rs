@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::browser::Browser;
-use crate::{cuda, exports, python, readers, tidy};
+use crate::{cuda, exports, fuzz, python, readers, tidy};
 
 /// One stage of CI; `cargo xtask <name>` runs it alone.
 pub(crate) struct Stage {
@@ -23,6 +23,7 @@ enum Work {
     Cargo(&'static str),
     Tidy,
     Model,
+    Fuzz,
     Readers,
     Onnx,
     Torch,
@@ -109,6 +110,11 @@ pub(crate) const STAGES: &[Stage] = &[
         name: "model",
         about: "Run the protocols between threads under every schedule that a checker of interleavings tries",
         work: Work::Model,
+    },
+    Stage {
+        name: "fuzz",
+        about: "Give whatever reads files, settings and messages inputs that a fuzzer makes up, for half a minute each",
+        work: Work::Fuzz,
     },
     Stage {
         name: "readers",
@@ -269,6 +275,7 @@ fn run(root: &Path, stage: &Stage) -> Result<(Outcome, Duration)> {
             let run = |args| succeeds(cargo(root, args).envs(variables.clone()));
             Outcome::passed(run(ORDERINGS)? && run(MODELS)?)
         }
+        Work::Fuzz => fuzz::check(root)?.map_or_else(Outcome::NotChecked, Outcome::passed),
         Work::Readers => readers::check(root)?.map_or_else(Outcome::NotChecked, Outcome::passed),
         Work::Onnx => exports::onnx(root)?.map_or_else(Outcome::NotChecked, Outcome::passed),
         Work::Torch => exports::torch(root)?.map_or_else(Outcome::NotChecked, Outcome::passed),
@@ -323,7 +330,7 @@ fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
-fn say(line: &str) -> Result<()> {
+pub(crate) fn say(line: &str) -> Result<()> {
     writeln!(std::io::stdout().lock(), "{line}")?;
     Ok(())
 }
