@@ -21,11 +21,13 @@ static ALLOCATOR: Cap<System> = Cap::new(System, MEMORY_BYTES);
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
+    targets::answers::TARGET,
     targets::batch::TARGET,
     targets::checkpoint::TARGET,
     targets::config::TARGET,
     targets::damage::TARGET,
     targets::forged::TARGET,
+    targets::frames::TARGET,
     targets::golden::TARGET,
     targets::greeting::TARGET,
     targets::onnx::TARGET,

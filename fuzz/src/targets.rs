@@ -1,10 +1,12 @@
 //! One file for each target.
 
+pub(crate) mod answers;
 pub(crate) mod batch;
 pub(crate) mod checkpoint;
 pub(crate) mod config;
 pub(crate) mod damage;
 pub(crate) mod forged;
+pub(crate) mod frames;
 pub(crate) mod golden;
 pub(crate) mod greeting;
 pub(crate) mod onnx;
@@ -13,3 +15,4 @@ pub(crate) mod replies;
 pub(crate) mod results;
 pub(crate) mod set;
 pub(crate) mod space;
+mod wire;
