@@ -30,10 +30,12 @@ pub const TARGETS: &[Target] = &[
     targets::frames::TARGET,
     targets::golden::TARGET,
     targets::greeting::TARGET,
+    targets::http::TARGET,
     targets::onnx::TARGET,
     targets::record::TARGET,
     targets::replies::TARGET,
     targets::results::TARGET,
+    targets::scrape::TARGET,
     targets::set::TARGET,
     targets::space::TARGET,
 ];
