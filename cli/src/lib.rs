@@ -1,7 +1,7 @@
 //! The program `pronk`: trains agents from a config file, evaluates, compares and exports them.
 //!
-//! It stands on the public interface of the library alone. Public here is what the program reads: [`RunFile`],
-//! the settings of a run.
+//! It stands on the public interface of the library alone. Public here is what the program reads:
+//! [`RunFile`], the settings of a run.
 
 /// Prints a line to the standard output.
 macro_rules! say {

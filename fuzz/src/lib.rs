@@ -1,4 +1,5 @@
-//! What pronk reads and others may have written or damaged: one function for each reader, which takes any bytes.
+//! What pronk reads and others may have written or damaged: one function for each reader, which takes any
+//! bytes.
 
 mod folder;
 mod seeds;
@@ -13,7 +14,8 @@ pub use folder::Folder;
 pub use seeds::{folders, go_on, repeat};
 pub use target::Target;
 
-/// Sizes that a file claims must not be believed: an allocation beyond this many bytes in all ends the process.
+/// The sizes that a file claims must not be believed: allocations beyond this many bytes in all end the
+/// process.
 pub const MEMORY_BYTES: usize = 512 << 20;
 
 #[global_allocator]

@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
+use crate::command::{cargo, exit_code, say, succeeds};
 use crate::python;
-use crate::stages::{cargo, exit_code, say, succeeds};
 
 /// Of each target in CI.
 const TIME_IN_CI: Duration = Duration::from_secs(30);

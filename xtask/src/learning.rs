@@ -6,8 +6,8 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, bail};
 use clap::ArgMatches;
 
+use crate::command::{cargo, exit_code, succeeds};
 use crate::python;
-use crate::stages::{cargo, exit_code, succeeds};
 
 /// Environments, and the statistics of the table.
 const PACKAGES: [&str; 5] = [

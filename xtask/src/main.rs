@@ -3,6 +3,7 @@
 //! This package depends on no room, so that it builds in seconds and still works when a room does not.
 
 mod browser;
+mod command;
 mod cuda;
 mod exports;
 mod fuzz;

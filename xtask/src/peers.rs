@@ -6,8 +6,8 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result};
 use clap::ArgMatches;
 
+use crate::command::{cargo, exit_code, succeeds};
 use crate::python;
-use crate::stages::{cargo, exit_code, succeeds};
 
 /// The programs of pronk that are measured.
 const BUILDS: [&str; 3] = [

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Arg, ArgMatches, Command, value_parser};
 
+use crate::command::{cargo, exit_code, succeeds};
 use crate::python::target;
-use crate::stages::{cargo, exit_code, succeeds};
 
 /// What the stage may be given, to be more than a stage.
 pub(crate) fn with_arguments(stage: Command) -> Command {

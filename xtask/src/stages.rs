@@ -1,7 +1,5 @@
 //! The stages of CI: what each runs, how it is timed, and what is said at the end.
 
-use std::ffi::OsString;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -9,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::browser::Browser;
+use crate::command::{cargo, exit_code, say, succeeds};
 use crate::{cuda, exports, fuzz, python, readers, tidy};
 
 /// One stage of CI; `cargo xtask <name>` runs it alone.
@@ -309,30 +308,8 @@ fn run(root: &Path, stage: &Stage) -> Result<(Outcome, Duration)> {
     Ok((outcome, started.elapsed()))
 }
 
-pub(crate) fn cargo(root: &Path, args: &str) -> Command {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
-    let mut command = Command::new(cargo);
-    command.current_dir(root).args(args.split(' '));
-    command
-}
-
-pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
-    let status = command.status();
-    let status = status.with_context(|| format!("cannot run {}", command.get_program().display()))?;
-    Ok(status.success())
-}
-
-pub(crate) fn exit_code(passed: bool) -> ExitCode {
-    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
 fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
-}
-
-pub(crate) fn say(line: &str) -> Result<()> {
-    writeln!(std::io::stdout().lock(), "{line}")?;
-    Ok(())
 }
 
 #[cfg(test)]

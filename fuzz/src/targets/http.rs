@@ -71,7 +71,8 @@ fn answer(router: Router, request: &[u8]) -> Vec<u8> {
     let runtime = runtime.unwrap_or_else(|error| panic!("no runtime: {error}"));
     let (mut browser, server) = tokio::io::duplex(1 << 20);
     let mut http = http1::Builder::new();
-    // As the page's own server, but for time: the browser never waits. What it has sent is answered all the same.
+    // As the page's own server, but for time: the browser never waits. What it has sent is answered all the
+    // same.
     http.max_buf_size(16 << 10).half_close(true);
     let answered = async {
         let serving = http.serve_connection(TokioIo::new(server), TowerToHyperService::new(router));

@@ -51,7 +51,8 @@ fn contains(space: &Space, values: &[u8]) {
     assert!(space.frame_len().is_none_or(|frame| space.obs_len() % frame == 0), "{space}");
 }
 
-/// Checks that a policy over the space has as many inputs as it says, and that actions are scaled into its bounds.
+/// Checks that a policy over the space has as many inputs as it says, and that actions are scaled into its
+/// bounds.
 fn acts(space: &Space, values: &[u8]) {
     match distribution_with(space, GaussianConfig::default()) {
         Ok(distribution) => assert_eq!(distribution.dist_len(), space.dist_len(), "{space}"),

@@ -5,8 +5,8 @@ use super::repo::{ROOMS, Repo, RepoFile};
 
 const FACADE: &str = "pronk";
 
-/// The program and the live page, which stand on the facade as a user's would, and what gives them any bytes or
-/// hours of faults.
+/// The program and the live page, which stand on the facade as a user's would, and what gives them any bytes
+/// or hours of faults.
 const ON_THE_FACADE: [&str; 4] = ["cli", "dashboard", "fuzz", "soak"];
 
 const TENSOR_LIBRARIES: &[&str] = &["candle", "ndarray", "tch", "burn"];
