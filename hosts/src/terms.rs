@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Terms {
-    /// How long a host may be silent before its session ends. A host that is cut off for less goes on as if
-    /// nothing had happened. Default 30 s.
+    /// How long a host may be silent before its session ends, at most a week. A host that is cut off for less
+    /// goes on as if nothing had happened. Default 30 s.
     pub lease: Duration,
     /// How often a host reports. Default 1 s.
     pub beat: Duration,
