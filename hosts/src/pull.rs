@@ -91,8 +91,7 @@ fn piece(
 mod tests {
     use super::*;
 
-    /// What comes of these pieces, all of weights that claim to have `len` bytes, and how often one was
-    /// asked for.
+    /// What comes of these pieces of weights that claim to have `len` bytes, and how many were asked for.
     fn pulled(bodies: &[&'static [u8]], pieces: u32, len: u64) -> (Result<Encoded, PullError>, usize) {
         let digest = xxh3_64(&bodies.concat());
         let (mut asked, request) = (0, WeightsRequest { session: 1, run: 1, version: None, at_least: 0, piece: 0 });

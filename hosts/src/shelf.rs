@@ -15,8 +15,8 @@ const PLACES: usize = 4;
 /// slower than this between two pieces may have to begin anew.
 const IN_USE: Duration = Duration::from_secs(3);
 
-/// Pulls that are remembered: one for each host that a learner may have. A relay does not know which
-/// sessions there are.
+/// Pulls that are remembered, one for each host that a learner may have: a relay does not know which sessions
+/// there are.
 const MAX_PULLS: usize = 1 << 16;
 
 /// The encoded versions that hosts are fetching.

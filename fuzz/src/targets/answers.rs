@@ -55,8 +55,7 @@ fn fetch(member: &Member) {
     }
 }
 
-/// The answers of an input, each of some kind: any bytes, a header, a header with a body, or a piece of
-/// weights.
+/// The answers of an input, each of a kind: any bytes, a header, one with a body, or a piece of weights.
 fn answers(bytes: &[u8]) -> Vec<Bytes> {
     let is_piece = |kind: u8| kind % 4 == 3;
     let pieces = || Records(bytes).filter(|(kind, _)| is_piece(*kind));

@@ -56,7 +56,8 @@ fn run(bytes: &[u8]) {
     let opened = Hosts::open(Box::new(Ear(Arc::clone(&desk))), config(), edges);
     let hosts = opened.unwrap_or_else(|error| panic!("no desk: {error}"));
     let desk = desk.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let mut learner = Learner { desk: desk.unwrap_or_else(|| panic!("nobody listens")), sessions: [0; 2], fragments };
+    let mut learner =
+        Learner { desk: desk.unwrap_or_else(|| panic!("it does not listen")), sessions: [0; 2], fragments };
     let trained: u64 = Records(bytes).map(|(kind, payload)| learner.takes(kind, payload)).sum();
     drop(learner.desk);
     drop(guard);
@@ -165,7 +166,7 @@ impl Learner {
     fn trains(&self) -> u64 {
         let trained = |mut batch: MultiAgentBatch| {
             check(&batch);
-            let ticket = batch.take_ticket().unwrap_or_else(|| panic!("steps that nobody counts"));
+            let ticket = batch.take_ticket().unwrap_or_else(|| panic!("steps without a ticket"));
             assert_eq!(ticket.steps(), batch.steps());
             ticket.trained();
             batch.env_steps()

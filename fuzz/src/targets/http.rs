@@ -22,14 +22,14 @@ use crate::folder::scratch;
 pub(crate) const TARGET: Target = Target {
     name: "http",
     promise: "A byte, of which the lowest bit says whether the page asks for a token, and then what a browser sends; \
-              `{id}` is the run, and `{port}` that of the page. It is answered, nobody learns of the run without \
-              the token or under the name of another machine, and nothing is read but the page and the run.",
+              `{id}` is the run, and `{port}` that of the page. It is answered, the run is not shown without the \
+              token or under the name of another machine, and nothing is read but the page and the run.",
     run,
 };
 
 /// What requests must not be answered with, and what of the run only those who may.
 const SECRET: &str = "what-lies-elsewhere";
-const OF_THE_RUN: &str = "Nobodys-Environment-v0";
+const OF_THE_RUN: &str = "Secret-Environment-v0";
 
 const TOKEN: &str = "correct-horse-battery";
 
@@ -60,7 +60,7 @@ fn run(bytes: &[u8]) {
         true => asked.contains(TOKEN),
         false => ["localhost", "127.", "::", "0:"].iter().any(|name| asked.contains(name)),
     };
-    assert!(may_read || !answer.contains(OF_THE_RUN), "the run is shown to any:\n{asked}\n\n{answer}");
+    assert!(may_read || !answer.contains(OF_THE_RUN), "the run is shown to others:\n{asked}\n\n{answer}");
     let is_page = answer.starts_with("HTTP/1.1 200");
     assert!(!is_page || answer.contains("content-security-policy: default-src 'none'"), "{asked}\n\n{answer}");
 }
@@ -71,8 +71,7 @@ fn answer(router: Router, request: &[u8]) -> Vec<u8> {
     let runtime = runtime.unwrap_or_else(|error| panic!("no runtime: {error}"));
     let (mut browser, server) = tokio::io::duplex(1 << 20);
     let mut http = http1::Builder::new();
-    // As the page's own server, but for time: the browser never waits. What it has sent is answered all the
-    // same.
+    // As the page's own server, but without deadlines, and what a browser sent before it closed is answered.
     http.max_buf_size(16 << 10).half_close(true);
     let answered = async {
         let serving = http.serve_connection(TokioIo::new(server), TowerToHyperService::new(router));
