@@ -21,7 +21,9 @@ fn corpus() -> PathBuf {
 }
 
 fn paths_in(folder: &Path) -> BTreeSet<PathBuf> {
-    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    let entries: Result<Vec<_>, _> = fs::read_dir(folder).and_then(Iterator::collect);
+    let entries = entries.unwrap_or_else(|error| panic!("cannot read {}: {error}", folder.display()));
+    entries.iter().map(|entry| entry.path()).collect()
 }
 
 #[test]

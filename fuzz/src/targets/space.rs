@@ -48,7 +48,7 @@ fn contains(space: &Space, values: &[u8]) {
     if space.contains_continuous(&numbers) {
         assert!(!space.has_discrete_actions() && numbers.len() == space.act_len());
     }
-    assert!(space.frame_len().is_none_or(|frame| space.obs_len() % frame == 0), "{space}");
+    assert!(space.frame_len().is_none_or(|frame| space.obs_len().is_multiple_of(frame)), "{space}");
 }
 
 /// Checks that a policy over the space has as many inputs as it says, and that actions are scaled into its
