@@ -5,15 +5,19 @@
 mod browser;
 mod command;
 mod cuda;
+mod deny;
 mod exports;
 mod fuzz;
 mod learning;
 mod peers;
 mod python;
 mod readers;
+mod release;
+mod sanitize;
 mod soak;
 mod stages;
 mod tidy;
+mod tools;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -30,6 +34,8 @@ fn main() -> anyhow::Result<ExitCode> {
         Some(("learning", args)) => learning::run(&root, args),
         Some(("toolkit", _)) => stages::toolkit(&root),
         Some(("peers", args)) => peers::run(&root, args),
+        Some(("release", args)) => release::check(&root, args.get_one::<String>("baseline")),
+        Some(("sanitize", _)) => sanitize::run(&root),
         Some(("picture", _)) => stages::picture(&root),
         Some(("crash", args)) => stages::crash(&root, args.get_one::<u64>("kills").copied()),
         Some(("soak", args)) if args.args_present() => soak::run(&root, args),
@@ -43,6 +49,7 @@ fn command_line() -> Command {
     let dir = Arg::new("dir").value_name("DIR").value_parser(value_parser!(PathBuf));
     let kills = Arg::new("kills").value_name("KILLS").value_parser(value_parser!(u64));
     let seeds = Arg::new("seeds").long("seeds").value_name("N").value_parser(value_parser!(u64).range(1..));
+    let baseline = Arg::new("baseline").long("baseline").value_name("REVISION");
     let stages = STAGES.iter().map(|stage| {
         let command = Command::new(stage.name).about(stage.about);
         if stage.name == "fuzz" { fuzz::command_line(command) } else { command }
@@ -70,6 +77,18 @@ fn command_line() -> Command {
         .subcommand(
             Command::new("picture")
                 .about("Train, and take the pictures of the live page that the docs show, with Debian's chromium"),
+        )
+        .subcommand(
+            Command::new("release")
+                .about("Check what a release would publish: every package, README's examples, the interface")
+                .arg(
+                    baseline.help("A git revision that the public interface is compared with, by cargo-semver-checks"),
+                ),
+        )
+        .subcommand(
+            Command::new("sanitize").about(
+                "Run tests under Miri, AddressSanitizer, ThreadSanitizer and valgrind, as far as these are there",
+            ),
         )
         .subcommand(
             Command::new("toolkit").about("Install a CUDA toolkit below target/ from PyPI, and print its folder"),

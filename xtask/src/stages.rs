@@ -1,14 +1,14 @@
 //! The stages of CI: what each runs, how it is timed, and what is said at the end.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
 use crate::browser::Browser;
 use crate::command::{cargo, exit_code, say, succeeds};
-use crate::{cuda, exports, fuzz, python, readers, tidy};
+use crate::{cuda, deny, exports, fuzz, python, readers, tidy};
 
 /// One stage of CI; `cargo xtask <name>` runs it alone.
 pub(crate) struct Stage {
@@ -23,6 +23,7 @@ enum Work {
     Tidy,
     Model,
     Fuzz,
+    Deny,
     Readers,
     Onnx,
     Torch,
@@ -114,6 +115,11 @@ pub(crate) const STAGES: &[Stage] = &[
         name: "fuzz",
         about: "Give whatever reads files, settings and messages inputs that a fuzzer makes up, for half a minute each",
         work: Work::Fuzz,
+    },
+    Stage {
+        name: "deny",
+        about: "Check licences, sources and advisories of all dependencies, with cargo-deny from crates.io",
+        work: Work::Deny,
     },
     Stage {
         name: "readers",
@@ -275,6 +281,7 @@ fn run(root: &Path, stage: &Stage) -> Result<(Outcome, Duration)> {
             Outcome::passed(run(ORDERINGS)? && run(MODELS)?)
         }
         Work::Fuzz => fuzz::check(root)?.map_or_else(Outcome::NotChecked, Outcome::passed),
+        Work::Deny => deny::check(root)?.map_or_else(Outcome::NotChecked, Outcome::passed),
         Work::Readers => readers::check(root)?.map_or_else(Outcome::NotChecked, Outcome::passed),
         Work::Onnx => exports::onnx(root)?.map_or_else(Outcome::NotChecked, Outcome::passed),
         Work::Torch => exports::torch(root)?.map_or_else(Outcome::NotChecked, Outcome::passed),
@@ -308,7 +315,7 @@ fn run(root: &Path, stage: &Stage) -> Result<(Outcome, Duration)> {
     Ok((outcome, started.elapsed()))
 }
 
-fn seconds(time: Duration) -> String {
+pub(crate) fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
