@@ -347,7 +347,7 @@ fn actions_as_f64(actions: ActionView<'_>) -> Vec<f64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }))]
 
     /// Element by element: column `b` of part `p` is column `first + b` of the joined batch, everywhere.
     #[test]

@@ -69,7 +69,7 @@ fn games() -> impl Strategy<Value = (usize, Vec<Vec<bool>>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }))]
 
     #[test]
     fn what_is_shared_is_the_same_in_every_use((steps, games) in games(), picks in prop::collection::vec(0..4_usize, 1..5)) {

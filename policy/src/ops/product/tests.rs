@@ -244,7 +244,7 @@ fn is_finished(sums: &[Sum], product: Product<'_>, before: &[f32]) -> Result<(),
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 192 }, ..ProptestConfig::default() })]
 
     #[test]
     fn a_product_is_its_formula_with_all_instructions(shape in any_shape(), finish in 0_usize..6) {

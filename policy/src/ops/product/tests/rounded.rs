@@ -62,7 +62,7 @@ fn agrees_with_its_formula(shape: &Shape, finish: usize, rounding: Rounding<'_>)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 96 }, ..ProptestConfig::default() })]
 
     #[test]
     fn a_product_with_pairs_is_the_formula_of_rounded_factors(shape in any_paired_shape(), finish in 0_usize..6) {
