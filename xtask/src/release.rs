@@ -14,10 +14,12 @@ use crate::tools::CARGO_SEMVER_CHECKS;
 
 /// Packages all that is published, in the order of dependencies, and builds each from its package alone.
 /// cargo refuses files that are not committed.
-const PACKAGE: &str = "package --workspace --exclude xtask --exclude pronk-golden --locked";
+const PACKAGE: &str =
+    "package --workspace --exclude xtask --exclude pronk-golden --exclude pronk-fuzz --exclude pronk-soak --locked";
 
 /// Features of devices need the vendor's toolkit, so only defaults are compared.
-const COMPARE: &str = "semver-checks --workspace --exclude xtask --exclude pronk-golden --default-features";
+const COMPARE: &str = "semver-checks --workspace --exclude xtask --exclude pronk-golden --exclude pronk-fuzz \
+                       --exclude pronk-soak --default-features";
 
 /// What every package holds besides its sources.
 const FILES: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];

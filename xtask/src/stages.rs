@@ -1,7 +1,7 @@
 //! The stages of CI: what each runs, how it is timed, and what is said at the end.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
