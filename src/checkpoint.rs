@@ -1,6 +1,7 @@
 //! [`Checkpoint`]: a trained policy and its optimiser, on disk.
 
 mod contents;
+mod count;
 mod disk;
 mod error;
 mod files;
@@ -19,6 +20,7 @@ use pronk_policy::{ObsNormalizer, Policy, PolicyError};
 use pronk_rollout::obs_normalizer;
 
 pub use contents::Checkpoint;
+pub(crate) use count::check_count;
 pub use error::CheckpointError;
 pub(crate) use files::{MANIFEST, is_checkpoint_file};
 pub(crate) use folder::{LoadedRun, load_newest, load_whole};

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 #[cfg(test)]
 mod tests;
 
+/// Rows that no stream has, so that two counts can be added.
+const MOST_ROWS: u64 = 1 << 60;
+
 /// Keeps the standard deviation of constants above 0.
 const EPSILON: f64 = 1e-8;
 
@@ -100,7 +103,8 @@ impl RunningMoments {
     /// Whether these are valid moments of `len` columns, or empty: moments read from a file need not be.
     pub fn is_of(&self, len: usize) -> bool {
         let is_sum_of_squares = |squares: &f64| squares.is_finite() && *squares >= 0.0;
-        let has_begun = (self.mean.len(), self.squares.len()) == (len, len)
+        let has_begun = self.count <= MOST_ROWS
+            && (self.mean.len(), self.squares.len()) == (len, len)
             && self.mean.iter().all(|mean| mean.is_finite())
             && self.squares.iter().all(is_sum_of_squares);
         has_begun || *self == Self::default()
@@ -140,6 +144,19 @@ impl NormalizerMoments {
                 own.get_or_insert_default().merge(other);
             }
         }
+    }
+
+    /// Checks that these are of observations of `obs_len` numbers and of returns: a file may hold others.
+    ///
+    /// # Errors
+    /// Which are not.
+    pub fn check(&self, obs_len: usize) -> Result<(), String> {
+        for (what, moments, len) in [("observations", &self.observations, obs_len), ("returns", &self.returns, 1)] {
+            if moments.as_ref().is_some_and(|moments| !moments.is_of(len)) {
+                return Err(format!("`{what}` are not the moments of {len} numbers"));
+            }
+        }
+        Ok(())
     }
 
     /// Removes all rows.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::CheckpointError;
+use super::count::MOST;
 use super::disk::{Disk, read};
 
 /// The newest manifest.
@@ -183,8 +184,8 @@ pub(super) fn manifest_name(generation: u64) -> String {
 /// The generation of such a name.
 pub(super) fn generation_of(name: &str) -> Option<u64> {
     let generation: u64 = name.strip_prefix("manifest-")?.strip_suffix(".json")?.parse().ok()?;
-    // A save never writes a name such as `manifest-7.json`.
-    (manifest_name(generation) == name).then_some(generation)
+    // A save never writes a name such as `manifest-7.json`, nor a generation that has no next one.
+    (manifest_name(generation) == name && generation < MOST).then_some(generation)
 }
 
 /// The generations of the manifests kept in a folder, newest first.

@@ -12,10 +12,11 @@ use pronk_policy::{NetworkSpec, ParamLayout, Params, Space};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::count::{MOST, check_count};
 use super::disk::Disk;
 use super::files::{FileEntry, OpenFile};
 use super::layout::{self, Tensor};
-use super::score::{SavedEvaluations, Score};
+use super::score::{Figures, SavedEvaluations, Score};
 use super::{Checkpoint, CheckpointError};
 use crate::config::TrainerConfig;
 
@@ -209,9 +210,10 @@ impl Manifest {
         Ok(sealed(json))
     }
 
-    /// The generation of a manifest; 0 if it cannot be read.
+    /// The generation of a manifest; 0 if it cannot be read, or has no next one.
     pub(super) fn generation_of(json: &[u8]) -> u64 {
-        serde_json::from_slice::<Header>(json).map_or(0, |header| header.generation)
+        let generation = serde_json::from_slice::<Header>(json).map_or(0, |header| header.generation);
+        if generation < MOST { generation } else { 0 }
     }
 
     /// Reads the manifest of any version that is known; `path` is for errors.
@@ -230,7 +232,10 @@ impl Manifest {
                         let (what, found, known) = ("the state of a run", run.format, RUN_FORMAT);
                         Err(CheckpointError::Version { path: path.to_owned(), what, found, known })
                     }
-                    _ => Ok(manifest),
+                    _ => {
+                        manifest.check_counts().map_err(|cause| CheckpointError::unusable(path, cause))?;
+                        Ok(manifest)
+                    }
                 }
             }
             ONE_POLICY => {
@@ -247,6 +252,23 @@ impl Manifest {
             }
             found => Err(CheckpointError::Version { path: path.to_owned(), what: "the format", found, known: VERSION }),
         }
+    }
+
+    fn check_counts(&self) -> Result<(), String> {
+        check_count("generations", self.generation)?;
+        let Some(RunEntry { summary, .. }) = &self.run else { return Ok(()) };
+        let evaluations = summary.evaluations.clone().unwrap_or_default();
+        let returns = |figures: &Figures| figures.policy_returns.values().map(|returns| returns.n).max();
+        for (name, count) in [
+            ("iterations", summary.iteration),
+            ("env-steps", summary.env_steps.max(evaluations.since_env_steps)),
+            ("lives", summary.life.max(summary.resumes)),
+            ("evaluations", evaluations.made.max(evaluations.failed).max(evaluations.skipped)),
+            ("returns", evaluations.newest.as_ref().and_then(returns).unwrap_or_default()),
+        ] {
+            check_count(name, count)?;
+        }
+        Ok(())
     }
 
     /// Whether it is of format 2, with a folder for each policy.
@@ -309,15 +331,16 @@ impl PolicyEntry {
         Ok(OpenPolicy { entry: self, policy, optimizer, target })
     }
 
-    /// Checks the shapes of the normalisation statistics.
-    fn check_normalizer(&self) -> Result<(), Cause> {
-        let NormalizerMoments { observations, returns } = &self.normalizer;
-        let obs_len = self.observation_space.obs_len();
-        for (what, moments, len) in [("observations", observations, obs_len), ("returns", returns, 1)] {
-            if moments.as_ref().is_some_and(|moments| !moments.is_of(len)) {
-                return Err(format!("`normalizer.{what}` are not the moments of {len} numbers").into());
-            }
+    /// Checks counts, and the shapes of the normalisation statistics.
+    fn check(&self) -> Result<(), Cause> {
+        let age = self.target.as_ref().map_or(0, |target| target.updates_since);
+        for (name, count) in
+            [("updates", self.updates.max(age)), ("env-steps trained", self.env_steps_trained), ("lives", self.life)]
+        {
+            check_count(name, count)?;
         }
+        let obs_len = self.observation_space.obs_len();
+        self.normalizer.check(obs_len).map_err(|reason| format!("in `normalizer`, {reason}"))?;
         Ok(())
     }
 
@@ -338,7 +361,7 @@ impl OpenPolicy {
     pub(super) fn read(self, path: &Path) -> Result<Checkpoint, CheckpointError> {
         let Self { entry, policy, optimizer, target } = self;
         let unusable = |cause| CheckpointError::unusable(path, cause);
-        entry.check_normalizer().map_err(unusable)?;
+        entry.check().map_err(unusable)?;
         let (policy_path, policy) = policy.read()?;
         let layout = entry.layout(policy.len() / size_of::<f32>()).map_err(unusable)?;
         let weights = |path: PathBuf, content: &[u8]| {

@@ -283,11 +283,25 @@ fn scales_of_other_observations_are_refused() {
     edit_entry(dir.path(), |entry| {
         entry["normalizer"] = serde_json::json!({ "observations": { "count": 2, "mean": [0.0], "squares": [1.0] } });
     });
-    refused(dir.path(), &["normalizer.observations", "the moments of 4 numbers"]);
+    refused(dir.path(), &["`normalizer`", "`observations` are not the moments of 4 numbers"]);
     edit_entry(dir.path(), |entry| {
         entry["normalizer"] = serde_json::json!({ "returns": { "count": 2, "mean": [0.0], "squares": [-1.0] } });
     });
-    refused(dir.path(), &["normalizer.returns"]);
+    refused(dir.path(), &["`normalizer`", "`returns`"]);
+}
+
+#[test]
+fn counts_that_no_run_reaches_are_refused() {
+    let (dir, run) = saved();
+    for name in ["updates", "env_steps_trained", "life"] {
+        edit_entry(dir.path(), |entry| entry[name] = u64::MAX.into());
+        refused(dir.path(), &["18446744073709551615", "no run has so many"]);
+        edit_entry(dir.path(), |entry| entry[name] = 1.into());
+    }
+    edit_manifest(dir.path(), |manifest| manifest["generation"] = u64::MAX.into());
+    refused(dir.path(), &["generations"]);
+    run.save(dir.path()).unwrap();
+    assert!(Checkpoint::load(dir.path()).is_ok(), "a save replaces it");
 }
 
 #[test]
@@ -314,6 +328,7 @@ fn the_next_save_sweeps_what_a_killed_one_left_and_nothing_else() {
         "run-7.bin",
         "run-0123abcd.bin",
         "manifest-7.json",
+        "manifest-18446744073709551615.json",
     ];
     let left = [
         format!("{TEMPORARY}a1b2c3"),

@@ -92,6 +92,9 @@ impl FoundRun {
         let RunPart { summary, state, fragments, .. } = &self.run;
         let learners = self.checkpoints.iter().map(|(policy, one)| (policy.clone(), one.state.params.clone()));
         let resumed = Resumed::decode(&self.path, state, fragments.clone(), learners.collect(), summary.exact)?;
+        // Those of a run with one agent; with several, nothing is normalised.
+        let obs_len = self.checkpoints.values().next().map_or(0, |one| one.observation.obs_len());
+        resumed.check_moments(&self.path, obs_len)?;
         Ok(Resumed { evaluations: summary.evaluations.clone(), ..resumed })
     }
 

@@ -15,6 +15,9 @@ const STEPS: &str = "steps";
 /// The mean square, whose root is taken.
 pub(super) const MEAN_SQUARE: &str = "mean_square";
 
+/// Steps that no optimiser takes: a damaged file may hold any number.
+const MOST_STEPS: u64 = 1 << 60;
+
 /// Far above any optimiser file's header; the format allows 100 MB.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
 
@@ -67,6 +70,9 @@ impl<F: Float> OptimizerState<F> {
     ) -> Result<[Vec<F>; N], LearnError> {
         if self.optimizer != optimizer {
             return refuse(format!("it is of '{}' and this optimiser is '{optimizer}'", self.optimizer));
+        }
+        if self.steps > MOST_STEPS {
+            return refuse(format!("it has taken {} steps, and none takes so many", self.steps));
         }
         for name in names {
             match self.vectors.get(name) {

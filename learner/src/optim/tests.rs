@@ -307,6 +307,8 @@ fn state_of_another_optimiser_network_or_setting_is_refused_and_says_why() {
         negative.vectors.get_mut("mean_square").unwrap()[1] = -1e-3;
         assert!(refusal(negative, config).contains("'mean_square' is negative at element 1"));
     }
+    let many = OptimizerState { steps: u64::MAX, ..state(adam, 2) };
+    assert!(refusal(many, adam).contains("it has taken 18446744073709551615 steps"));
     let mut falling = state(adam, 2);
     falling.vectors.get_mut("mean").unwrap()[1] = -1e-3;
     adam.build(2).unwrap().load_state(falling).unwrap();

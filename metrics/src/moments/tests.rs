@@ -47,6 +47,10 @@ fn moments_of_a_file_are_those_that_were_written() {
     assert_eq!(serde_json::from_str::<NormalizerMoments>(&text).unwrap(), moments);
     let nothing: NormalizerMoments = serde_json::from_str("{}").unwrap();
     assert_eq!(nothing, NormalizerMoments::default());
+    let of_rows = |count: u64| -> RunningMoments {
+        serde_json::from_value(serde_json::json!({ "count": count, "mean": [0.0], "squares": [1.0] })).unwrap()
+    };
+    assert!(of_rows(1 << 40).is_of(1) && !of_rows(u64::MAX).is_of(1), "two counts can be added");
 }
 
 #[test]

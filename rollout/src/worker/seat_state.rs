@@ -31,7 +31,27 @@ pub struct SeatState {
     pub(super) maker: SavedMaker,
 }
 
+/// No worker counts so far, and a few such counts can be added.
+const MOST: u64 = 1 << 60;
+const MOST_FAILURES: u32 = 1 << 30;
+
 impl SeatState {
+    /// Refuses counts that no worker reaches: a damaged file, or one that someone has made up, may hold any.
+    ///
+    /// # Errors
+    /// Which count it is.
+    pub fn check(&self) -> Result<(), String> {
+        let Self { slots, made, untrained, .. } = *self;
+        let counts = [("fragments", slots), ("env-steps", made.env), ("agent-steps", made.agent.max(untrained))];
+        if let Some((name, count)) = counts.into_iter().find(|(_, count)| *count > MOST) {
+            return Err(format!("worker {} has made {count} {name}, and none makes so many", self.worker));
+        }
+        if self.incarnation.max(self.consecutive_failures) > MOST_FAILURES {
+            return Err(format!("worker {} has failed more than {MOST_FAILURES} times", self.worker));
+        }
+        Ok(())
+    }
+
     /// The same after so many consecutive failures.
     pub(crate) fn after_failures(self, consecutive_failures: u32) -> Self {
         Self { consecutive_failures, ..self }
