@@ -187,7 +187,9 @@ impl Normalization {
     /// Rewrites the observations of the last step on the present scale. Errors as [`begin`](Self::begin).
     pub(super) fn rescale(&self, rows: ObsViewMut<'_>) -> Result<(), PolicyError> {
         if let (Some(scale), Some(rows)) = (&self.obs_scale, rows.into_f32()) {
-            // As many as were observed.
+            if rows.len() != self.raw.len() {
+                return Err(PolicyError::Length { what: "observations", expected: rows.len(), got: self.raw.len() });
+            }
             rows.copy_from_slice(&self.raw);
             scale.apply(rows)?;
         }
@@ -231,12 +233,23 @@ impl Normalization {
     }
 
     /// Continues from a saved state.
-    pub(super) fn load(&mut self, saved: &SavedNormalization) {
+    ///
+    /// # Errors
+    /// It is of other environments: a damaged file may hold any number of numbers.
+    pub(super) fn load(&mut self, saved: &SavedNormalization) -> Result<(), String> {
         let SavedNormalization { scale, reward_std, raw, gathered, returns } = saved.clone();
+        let gathered = NormalizerMoments::from(gathered);
+        let (n_envs, obs_len) = (self.returns.len(), self.obs_scale.as_ref().map_or(0, |scale| scale.mean.len()));
+        let is_scale = scale.as_ref().is_none_or(|(mean, std)| (mean.len(), std.len()) == (obs_len, obs_len));
+        let is_raw = raw.is_empty() || raw.len() == n_envs * obs_len;
+        if returns.len() != n_envs || !is_raw || !is_scale || gathered.check(obs_len).is_err() {
+            return Err(format!("its scales are not of {n_envs} environments with {obs_len} numbers to scale"));
+        }
         if let (Some(own), Some((mean, std))) = (&mut self.obs_scale, scale) {
             (own.mean, own.std) = (mean, std);
         }
-        (self.reward_std, self.raw, self.gathered, self.returns) = (reward_std, raw, gathered.into(), returns);
+        (self.reward_std, self.raw, self.gathered, self.returns) = (reward_std, raw, gathered, returns);
+        Ok(())
     }
 
     /// The raw observations of the last step, `[B, obs_len]`; `None` if observations are left alone.
@@ -251,6 +264,7 @@ impl Normalization {
             (&self.obs_scale, &mut self.gathered.observations, row.into_f32())
         {
             gathered.add_rows(row);
+            self.raw.resize(self.returns.len() * row.len(), 0.0);
             self.raw[env * row.len()..(env + 1) * row.len()].copy_from_slice(row);
             scale.apply(row)?;
         }

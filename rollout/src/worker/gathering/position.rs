@@ -73,12 +73,15 @@ impl Gathering {
                 format!("it has {} groups of environments, and this worker {}", saved.groups.len(), self.states.len());
             return Err(BuildError::State { reason });
         }
+        if let Some(group) = saved.ready.iter().chain(&saved.turns).find(|group| **group >= saved.groups.len()) {
+            return Err(BuildError::State { reason: format!("group {group} is ready, and there is none") });
+        }
         self.state.clone_from(&saved.state);
         if let Some(columns) = self.actor.columns() {
             columns.load(&saved.columns).map_err(|reason| BuildError::State { reason })?;
         }
         for (group, saved) in saved.groups.iter().enumerate() {
-            self.load_group(group, saved);
+            self.load_group(group, saved).map_err(|reason| BuildError::State { reason })?;
         }
         self.is_ahead = saved.is_ahead;
         self.actor.draw_from(saved.rng.clone());
@@ -100,11 +103,11 @@ impl Gathering {
     }
 
     /// What this worker knows of a group.
-    fn load_group(&mut self, group: usize, saved: &SavedGroup) {
+    fn load_group(&mut self, group: usize, saved: &SavedGroup) -> Result<(), String> {
         let SavedGroup { step, is_early, normalization, filled, .. } = saved;
         let state = &mut self.states[group];
         if let (Some(own), Some(saved)) = (&mut state.normalization, normalization) {
-            own.load(saved);
+            own.load(saved)?;
         }
         state.filled = filled.clone().map(NormalizerMoments::from);
         let step = Box::new(step.clone());
@@ -114,6 +117,7 @@ impl Gathering {
         } else {
             state.step = Some(step);
         }
+        Ok(())
     }
 
     /// Resets a group whose environments `lost` did not get back into their episodes, as the environments of

@@ -43,7 +43,7 @@ impl Lockstep {
             return Err(BuildError::State { reason: format!("it is not of {columns} environments of {}", self.spec) });
         }
         if let (Some(own), Some(saved)) = (&mut self.normalization, &saved.normalization) {
-            own.load(saved);
+            own.load(saved).map_err(|reason| BuildError::State { reason })?;
         }
         (self.obs, self.state) = (saved.obs.clone(), saved.state.clone());
         let mut obs = self.obs.clone();

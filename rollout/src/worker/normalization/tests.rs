@@ -227,6 +227,29 @@ fn discarded_moments_are_in_no_fragment() {
 }
 
 #[test]
+fn scales_of_other_environments_are_refused() {
+    let played = |n_envs| {
+        let mut played = Played::new(pendulums().as_ref(), n_envs, BOTH);
+        played.fragment(&mut Arc::default());
+        played.normalization.unwrap()
+    };
+    let (mut own, saved) = (played(4), played(4).save());
+    own.load(&saved).unwrap();
+    let changes: [fn(&mut SavedNormalization); 4] = [
+        |saved| saved.returns.truncate(3),
+        |saved| saved.raw.truncate(3),
+        |saved| saved.scale = Some((vec![0.0; 2], vec![1.0; 2])),
+        |saved| saved.gathered = SavedMoments(Some(RunningMoments::new(2)), None),
+    ];
+    for change in changes {
+        let mut other = saved.clone();
+        change(&mut other);
+        assert!(own.load(&other).unwrap_err().contains("4 environments"), "{other:?}");
+    }
+    assert_eq!(own.save(), saved, "nothing of it was loaded");
+}
+
+#[test]
 fn bytes_are_refused_and_left_alone_where_only_rewards_are_normalised() {
     let worker = |normalize| {
         let images = |_: &EnvContext| Hooked::with_spec(|spec| spec.observation = Space::bytes(vec![3]).unwrap());
