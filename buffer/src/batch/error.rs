@@ -108,6 +108,18 @@ pub enum BatchError {
     /// A multi-agent batch without environment steps.
     #[error("`env_steps` is 0: a batch that holds samples took at least one environment step")]
     NoEnvSteps,
+    /// More environment steps than any run has.
+    #[error("`env_steps` is {env_steps}, and no run has so many")]
+    ManyEnvSteps {
+        /// How many it says.
+        env_steps: u64,
+    },
+    /// Moments of other observations.
+    #[error("the batch carries moments, of which {reason}")]
+    WrongMoments {
+        /// Which are wrong.
+        reason: String,
+    },
 }
 
 impl BatchError {

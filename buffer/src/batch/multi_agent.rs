@@ -39,6 +39,7 @@ use crate::Pool;
 /// assert_eq!(ledger.snapshot().trained_once.env, 6);
 /// ```
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(try_from = "Written")]
 pub struct MultiAgentBatch {
     policies: BTreeMap<PolicyId, SampleBatch>,
     env_steps: u64,
@@ -47,6 +48,35 @@ pub struct MultiAgentBatch {
     /// Of each fragment, in order.
     #[serde(with = "moments")]
     moments: Vec<NormalizerMoments>,
+}
+
+/// A batch in a file, which may hold any numbers.
+#[derive(Deserialize)]
+struct Written {
+    policies: BTreeMap<PolicyId, SampleBatch>,
+    env_steps: u64,
+    #[serde(with = "moments")]
+    moments: Vec<NormalizerMoments>,
+}
+
+/// No run has so many, and a few such counts can be added.
+const MOST_ENV_STEPS: u64 = 1 << 60;
+
+impl TryFrom<Written> for MultiAgentBatch {
+    type Error = BatchError;
+
+    fn try_from(Written { policies, env_steps, moments }: Written) -> Result<Self, BatchError> {
+        if env_steps > MOST_ENV_STEPS {
+            return Err(BatchError::ManyEnvSteps { env_steps });
+        }
+        if env_steps == 0 && !policies.is_empty() {
+            return Err(BatchError::NoEnvSteps);
+        }
+        let obs_len = policies.values().next().map_or(0, |batch| batch.shape().obs_len);
+        let checked = moments.iter().try_for_each(|moments| moments.check(obs_len));
+        checked.map_err(|reason| BatchError::WrongMoments { reason })?;
+        Ok(Self { policies, env_steps, ticket: None, moments })
+    }
 }
 
 /// Moments in formats without names of fields, where none can be left out.

@@ -450,6 +450,21 @@ fn a_multi_agent_batch_needs_a_policy_and_a_step() {
 }
 
 #[test]
+fn a_batch_of_a_file_has_steps_and_the_moments_of_its_own_observations() {
+    let batch = || MultiAgentBatch::single(SampleBatch::blank(shape(2, 1), tag(1)));
+    let read = |batch: MultiAgentBatch, env_steps: u64| {
+        let mut file = serde_json::to_value(batch).unwrap();
+        file["env_steps"] = env_steps.into();
+        serde_json::from_value::<MultiAgentBatch>(file).map_err(|error| error.to_string())
+    };
+    let of_three = NormalizerMoments { observations: Some(RunningMoments::new(3)), returns: None };
+    assert_eq!(read(batch().with_moments(of_three), 2).unwrap().env_steps(), 2);
+    assert!(read(batch(), 0).unwrap_err().contains("`env_steps` is 0"));
+    assert!(read(batch(), u64::MAX).unwrap_err().contains("no run has so many"));
+    assert!(read(batch().with_moments(moments(1.0)), 2).unwrap_err().contains("the moments of 3 numbers"));
+}
+
+#[test]
 fn versions_are_those_of_every_step() {
     let mut batch = SampleBatch::blank(shape(1, 3), tag(1));
     batch.versions_mut().copy_from_slice(&[7, 5, 6]);
