@@ -15,7 +15,8 @@
 //!
 //! # Limits
 //!
-//! Atomics are sequentially consistent here, so what an ordering allows beyond that is not tried.
+//! Atomics are sequentially consistent here, so what an ordering allows beyond that is not tried. loom tries
+//! it, in `tests/orderings`.
 #![forbid(unsafe_code)]
 
 pub mod channel;
@@ -26,3 +27,4 @@ pub mod time;
 
 pub use explore::{check, exhaust, replay};
 pub use shuttle::future::block_on;
+pub use shuttle::rand;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 pub use shuttle::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, Weak, atomic};
 
-use crate::thread::yield_now;
+use shuttle::thread::yield_now;
+
 use crate::time::Limit;
 
 /// As [`std::sync::Mutex`].

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use shuttle::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use shuttle::thread::yield_now;
 
-use crate::thread::yield_now;
 use crate::time::Limit;
 
 /// Names a selection.
