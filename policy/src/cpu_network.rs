@@ -27,9 +27,10 @@ use self::share::{Layers, Pass, Share};
 use self::sharing::{Next, Returns};
 use self::tower::{Keep, Scratch, Tower};
 use self::weights::Weights;
-use crate::error::check_len;
+use crate::error::{check_len, panic_text};
 use crate::network::Kept;
 use crate::params::check_layout;
+use crate::sync;
 use crate::{
     Input, Network, NetworkShape, NetworkSpec, OutputGrads, Outputs, ParamLayout, Params, PolicyError, Precision,
 };

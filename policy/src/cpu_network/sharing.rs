@@ -4,12 +4,10 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use crate::PolicyError;
-use crate::error::panic_text;
-use crate::sync::Instant;
-use crate::sync::channel::{Receiver, Sender, TryRecvError, bounded};
-use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use super::sync::channel::{Receiver, Sender, TryRecvError, bounded};
+use super::sync::thread::{self, JoinHandle};
+use super::sync::{Arc, Instant, Mutex, MutexGuard, PoisonError};
+use super::{PolicyError, panic_text};
 
 /// Work on one share of a batch, with its input and result.
 pub(super) trait Job: Send + 'static {
@@ -218,6 +216,7 @@ impl<J> Returns<J> {
     }
 }
 
+#[cfg(not(pronk_model))]
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

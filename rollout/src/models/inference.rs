@@ -70,3 +70,27 @@ fn the_end_of_the_run_ends_every_question() {
         inference.join(FOREVER).unwrap();
     });
 }
+
+/// A panic is the answer to every question of its pass, and the questions of later passes have their own.
+#[test]
+fn a_panic_is_the_answer_to_the_questions_of_its_pass() {
+    check("inference, a panic", SCHEDULES, || {
+        let (mut publisher, inference, port, _guard) = start(OneWeight::PANIC);
+        let asking = clients(&port).map(|mut client| {
+            thread::spawn(move || {
+                for n in [1.0, 2.0] {
+                    match ask(&mut client, n) {
+                        Ok(answer) => assert_eq!(answer, (1, n)),
+                        Err(fault) => assert!(matches!(fault, PolicyFault::Shared { .. }), "{fault}"),
+                    }
+                }
+            })
+        });
+        publisher.publish(of_default(params(0.0)));
+        let mut later: Inference = port.client().into();
+        assert_eq!(ask(&mut later, 3.0).unwrap(), (1, 3.0));
+        asking.into_iter().for_each(|client| client.join().unwrap());
+        drop((port, later));
+        inference.join(FOREVER).unwrap();
+    });
+}
