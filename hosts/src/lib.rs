@@ -10,9 +10,13 @@ mod frame;
 mod learner;
 mod link;
 mod memory;
+#[cfg(all(test, pronk_model))]
+#[allow(clippy::unwrap_used)]
+mod models;
 mod pull;
 mod relay;
 mod shelf;
+mod sync;
 mod terms;
 mod weights;
 mod wire;

@@ -1,15 +1,15 @@
 //! [`MemoryNetwork`]: hosts in one process, for tests and simulations.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use crossbeam_channel::{RecvTimeoutError, bounded, never};
 use pronk_policy::derive_seed;
 
 use crate::link::{CallError, Desk, Dial, Limits, Link, LinkError, Listen, Listening, Op, Reply, Request};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::channel::{RecvTimeoutError, bounded, never};
+use crate::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a [`MemoryNetwork`] does to what passes it, drawn from a seed. The default lets everything through.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

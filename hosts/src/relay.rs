@@ -7,12 +7,10 @@ mod serve;
 #[allow(clippy::unwrap_used)]
 mod tests;
 
-use std::sync::Arc;
-use std::thread::{self, JoinHandle};
-
-use crossbeam_channel::{Sender, bounded};
-
 use crate::link::{Desk, Dial, Limits, LinkError, Listen, Listening, Op, Request};
+use crate::sync::Arc;
+use crate::sync::channel::{Sender, bounded};
+use crate::sync::thread::{self, JoinHandle};
 use crate::wire::{WeightsRequest, open};
 pub use counts::RelayStatus;
 

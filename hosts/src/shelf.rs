@@ -1,11 +1,12 @@
 //! [`Shelf`]: encoded weights, shared by all hosts that fetch them.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::pull::Encoded;
+use crate::sync::Instant;
 use crate::wire::{Piece, WeightsReply, seal};
 
 /// Encoded versions that exist at once.

@@ -77,8 +77,9 @@ const BINS: &str = "test --no-run --quiet --workspace --lib --bins --tests --fea
 /// What depends on memory orderings; alone, so that what loom needs has nothing else compiled again.
 const ORDERINGS: &str = "test --package pronk-model --test orderings -- --nocapture";
 
-/// The rooms that have models of protocols.
-const MODELS: &str = "test --package pronk-buffer --package pronk-rollout --lib models:: -- --nocapture";
+/// The rooms that have models of protocols. Networks are small there, and optimising them would take minutes.
+const MODELS: &str = "test --config profile.dev.package.pronk-policy.opt-level=1 --package pronk-buffer \
+                      --package pronk-rollout --package pronk-hosts --lib models:: -- --nocapture";
 
 /// Lints what depends on the feature `cuda`; the stage `clippy` lints the rest.
 const CUDA_LINTS: &str = "clippy --package pronk-policy --package pronk --all-targets --features cuda -- -D warnings";

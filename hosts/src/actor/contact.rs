@@ -1,17 +1,17 @@
 //! [`Contact`]: questions to the learner, and what the threads of an actor have learned of the session.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
-use crossbeam_channel::{Receiver, Sender, bounded};
 use pronk_metrics::StepLedger;
 use serde::de::DeserializeOwned;
 
 use crate::ask::{AskError, ask};
 use crate::link::{Link, Op};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::channel::{Receiver, Sender, bounded};
+use crate::sync::{Arc, Instant, Mutex, PoisonError};
 use crate::wire::{News, Over};
 
 /// Why a stay in a run has ended.

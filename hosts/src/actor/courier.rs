@@ -1,7 +1,6 @@
 //! A courier: brings one fragment after the other to the learner.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use pronk_buffer::{InqueueReceiver, MultiAgentBatch, PopError, ShutdownToken};
@@ -13,6 +12,7 @@ use crate::actor_states::CourierState;
 use crate::ask::Pauses;
 use crate::frame::{Encoder, Pixels};
 use crate::link::Op;
+use crate::sync::{Arc, Instant, Mutex, PoisonError};
 use crate::wire::{Answer, Shipment, Statement, seal, seal_into};
 
 /// Room for the header in front of a frame, so that the frame is written once.

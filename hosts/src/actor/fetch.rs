@@ -1,10 +1,9 @@
 //! Keeps the weights of a host up to date.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
-use crossbeam_channel::RecvTimeoutError;
 use pronk_buffer::{ShutdownToken, Versioned, WeightPublisher};
 use pronk_metrics::{ByPolicy, StateClock};
 use pronk_policy::{ParamLayout, Params};
@@ -14,6 +13,8 @@ use super::sources::Sources;
 use crate::actor_states::FetchState;
 use crate::ask::Pauses;
 use crate::pull::{self, PullError};
+use crate::sync::Instant;
+use crate::sync::channel::RecvTimeoutError;
 use crate::weights::Received;
 use crate::wire::WeightsRequest;
 

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pronk_buffer::ShutdownToken;
 
@@ -10,6 +10,7 @@ use super::contact::Contact;
 use super::member::Member;
 use crate::ask::{AskError, Pauses};
 use crate::link::{CallError, Dial, LinkError, Op};
+use crate::sync::Instant;
 use crate::wire::{Door, Facts, Hello, Join, Joined, Knock, Over, Refusal, Welcome, WireError, seal};
 
 /// How long the learner may take for an answer to a host that wants to join.

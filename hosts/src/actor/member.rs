@@ -1,9 +1,7 @@
 //! [`Member`]: a host's stay in a run, from joining to leaving.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use pronk_buffer::{Fold, InqueueReceiver, Mailbox, MultiAgentBatch, ShutdownToken, Versioned, WeightPublisher};
@@ -21,6 +19,8 @@ use crate::ask::Pauses;
 use crate::frame::Pixels;
 use crate::link::{Link, Op};
 use crate::pull::PullError;
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Arc, Instant, Mutex};
 use crate::terms::Terms;
 use crate::wire::{Answer, Beat, Joined, KindTime, Statement, seal};
 
@@ -273,7 +273,7 @@ impl Stay {
 fn wait_until(is_met: impl Fn() -> bool) {
     let began = Instant::now();
     while began.elapsed() < FAREWELL && !is_met() {
-        std::thread::park_timeout(Duration::from_millis(2));
+        thread::park_timeout(Duration::from_millis(2));
     }
 }
 
@@ -335,7 +335,7 @@ fn clock<S: ThreadState>(time: &TimeLedger, name: &str, first: S) -> StateClock<
 }
 
 fn spawn<T: Send + 'static>(name: String, body: impl FnOnce() -> T + Send + 'static) -> std::io::Result<JoinHandle<T>> {
-    std::thread::Builder::new().name(name).spawn(body)
+    thread::Builder::new().name(name).spawn(body)
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! [`Sources`]: where a host gets weights from.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::contact::Contact;
 use crate::ask::{AskError, ask};
 use crate::link::{Link, Op};
+use crate::sync::Instant;
 use crate::wire::{WeightsReply, WeightsRequest, seal};
 
 /// The relay, if the host has one and it answers; otherwise the learner.

@@ -1,6 +1,6 @@
 //! [`Window`]: how many fragments of a host are on their way.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// How many fragments are on their way at once: as many as credits allow while the learner's inqueue has
 /// room for them, and fewer while it has none, down to one. A learner that has enough gets no faster by

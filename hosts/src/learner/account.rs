@@ -1,10 +1,10 @@
 //! The account of a host's steps in the ledger of the run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use pronk_metrics::{StepLedger, StepTicket, Steps};
 
+use crate::sync::{Arc, Mutex, PoisonError};
 use crate::wire::Statement;
 
 /// More steps than one session can have made.

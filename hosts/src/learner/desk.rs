@@ -1,11 +1,8 @@
 //! [`HostsDesk`]: takes every request of every host, and answers what can be answered at once.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use bytes::Bytes;
-use crossbeam_channel::Sender;
 use pronk_buffer::{MailboxSender, VersionReader};
 use pronk_metrics::{PolicyId, StepLedger, Steps};
 use pronk_rollout::WorkerReport;
@@ -17,6 +14,8 @@ use super::session::{Arrival, Parcel, Session};
 use super::times::Times;
 use crate::frame::Expected;
 use crate::link::{Desk, Op, Reply, Request};
+use crate::sync::channel::Sender;
+use crate::sync::{Arc, Instant, Mutex, MutexGuard, PoisonError};
 use crate::terms::Terms;
 use crate::wire::{
     Answer, Beat, Door, Facts, Hello, Join, Knock, News, Over, Refusal, Shipment, WeightsReply, WeightsRequest,

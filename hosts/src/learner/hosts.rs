@@ -1,11 +1,8 @@
 //! [`Hosts`]: the learner's side, from opening the listening end to closing it.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam_channel::{Sender, bounded};
 use pronk_buffer::{InqueueSender, MailboxSender, MultiAgentBatch, Pool, WeightCell};
 use pronk_metrics::{ByPolicy, PolicyId, StateClock, StepLedger, Steps, ThreadState, TimeLedger};
 use pronk_policy::Params;
@@ -18,6 +15,9 @@ use super::store::Store;
 use super::times::Times;
 use crate::frame::Expected;
 use crate::link::{Limits, LinkError, Listen, Listening};
+use crate::sync::channel::{Sender, bounded};
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Arc, Instant};
 use crate::terms::{Terms, TermsError};
 use crate::wire::{Facts, MAX_HEADER, Over, Welcome};
 

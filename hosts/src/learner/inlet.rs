@@ -1,9 +1,7 @@
 //! The thread that brings fragments of hosts into the inqueue.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::Receiver;
 use pronk_buffer::{Closed, InqueueSender, MultiAgentBatch, Pool, WeightCell};
 use pronk_metrics::{ByPolicy, StateClock, catch, thread_states};
 use pronk_policy::Params;
@@ -11,6 +9,8 @@ use pronk_policy::Params;
 use super::desk::HostsDesk;
 use super::session::Parcel;
 use crate::frame::{Decoder, Sender};
+use crate::sync::Arc;
+use crate::sync::channel::Receiver;
 use crate::wire::News;
 
 thread_states! {

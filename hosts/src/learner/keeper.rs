@@ -1,13 +1,13 @@
 //! The thread that looks after hosts: it ends leases, answers beats, and hands out weights.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
 use pronk_metrics::{StateClock, thread_states};
 
 use super::desk::{HostsDesk, WeightsAsked};
 use super::store::Store;
+use crate::sync::channel::{Receiver, RecvTimeoutError, select};
+use crate::sync::{Arc, Instant};
 
 thread_states! {
     /// What the thread that looks after hosts is doing.
@@ -39,7 +39,7 @@ impl Keeper {
         loop {
             self.clock.enter(KeeperState::Waiting);
             let until_next = next.saturating_duration_since(Instant::now());
-            let request = crossbeam_channel::select! {
+            let request = select! {
                 recv(asked) -> request => request.map_err(|_| RecvTimeoutError::Disconnected),
                 recv(open) -> _ => return,
                 default(until_next) => Err(RecvTimeoutError::Timeout),

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
 
-use crossbeam_channel::Sender;
 use pronk_metrics::{StepLedger, Steps};
 
 use super::account::{Account, Causes};
 use super::session::{Parcel, Session};
 use super::times;
+use crate::sync::Arc;
+use crate::sync::channel::Sender;
 use crate::terms::Terms;
 use crate::wire::{Door, Joined, LEAST_CREDITS, Over, Refusal};
 

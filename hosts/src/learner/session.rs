@@ -1,8 +1,6 @@
 //! [`Session`]: one stay of a host in a run.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use bytes::Bytes;
 use pronk_metrics::{StepTicket, Steps};
@@ -10,6 +8,7 @@ use pronk_metrics::{StepTicket, Steps};
 use super::account::Account;
 use super::times::ByKind;
 use crate::link::Reply;
+use crate::sync::{Arc, Instant, Mutex, MutexGuard, PoisonError};
 use crate::wire::{Answer, Joined, News, Over, Shipment, Statement, seal};
 
 /// Damaged shipments in a row that end a session: a link that damages so many damages more.

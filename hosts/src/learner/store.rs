@@ -1,7 +1,5 @@
 //! [`Store`]: the weights of a run, for hosts.
 
-use std::time::Instant;
-
 use bytes::Bytes;
 use pronk_buffer::WeightCell;
 use pronk_metrics::ByPolicy;
@@ -10,6 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::pull::Encoded;
 use crate::shelf::Shelf;
+use crate::sync::Instant;
 use crate::weights;
 
 /// Encodes the newest weights once for all hosts.

@@ -2,10 +2,9 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
-use crossbeam_channel::{Receiver, TryRecvError, bounded, unbounded};
 use pronk_buffer::{
     ActionKind, BatchShape, Gate, InqueueReceiver, InqueueSender, Mailbox, MultiAgentBatch, Notifier, ObsKind, Pool,
     SampleBatch, ShutdownGuard, Tag, WeightPublisher, inqueue, mailbox, shutdown, weight_cell,
@@ -22,6 +21,8 @@ use super::session::Parcel;
 use super::times::Times;
 use crate::frame::{Encoder, Expected, ExpectedPolicy, Pixels};
 use crate::link::{Desk, Op, Reply, Request};
+use crate::sync::Instant;
+use crate::sync::channel::{Receiver, TryRecvError, bounded};
 use crate::terms::Terms;
 use crate::wire::{Answer, Beat, Door, Facts, Hello, Join, Joined, Knock, Shipment, Statement, Welcome, open, seal};
 
@@ -135,7 +136,7 @@ impl Bench {
 
     /// Has the inlet take all that is parked.
     fn inlet(&self) {
-        let (to_inlet, parcels) = unbounded();
+        let (to_inlet, parcels) = bounded(self.parcels.len() + 1);
         self.parcels.try_iter().for_each(|parcel| to_inlet.send(parcel).unwrap());
         drop(to_inlet);
         let clock = StateClock::new(Inlet::NAME, InletState::Waiting);

@@ -1,12 +1,12 @@
 //! The time of hosts in the ledger of the run.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use pronk_metrics::{ThreadState, ThreadTime, TimeLedger};
 use pronk_rollout::{EnvThreadState, InferenceState, SupervisorState, WorkerState};
 
 use crate::actor_states::{BeatState, CourierState, FetchState};
+use crate::sync::{Mutex, PoisonError};
 use crate::wire::KindTime;
 
 /// Most kinds of threads that a host may have.

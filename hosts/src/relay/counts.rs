@@ -1,6 +1,6 @@
 //! What a relay counts.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// What a relay has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,16 +1,15 @@
 //! The threads of a relay: one answers hosts, and one fetches what it does not have.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-
-use crossbeam_channel::{Receiver, Sender, select};
+use std::time::Duration;
 
 use super::counts::Counts;
 use crate::ask::ask;
 use crate::link::{Dial, Link, Op, Reply};
 use crate::pull::{self, Encoded, PullError};
 use crate::shelf::Shelf;
+use crate::sync::atomic::Ordering;
+use crate::sync::channel::{Receiver, Sender, select};
+use crate::sync::{Arc, Instant};
 use crate::wire::{WeightsReply, WeightsRequest, seal};
 
 /// How long a piece may take from the learner.
@@ -147,7 +146,7 @@ pub(super) fn fetch(
     counts: &Counts,
 ) {
     let mut was_silent = false;
-    for request in wanted {
+    for request in wanted.iter() {
         // What a run's weights measure only its hosts know; pieces arrive one by one, and memory with them.
         let newest = pull::newest(&request, u64::MAX, |request| ask(&*link, Op::Weights, seal(request, &[]), PIECE));
         if let Ok(encoded) = &newest {

@@ -14,6 +14,7 @@ use crate::link::Link;
 use crate::link::closures::{Answering, Way};
 use crate::memory::MemoryNetwork;
 use crate::pull::{self, Encoded, PullError};
+use crate::sync::Instant;
 use crate::wire::{WeightsReply, seal};
 
 /// Far more than anything takes here.
@@ -49,7 +50,7 @@ impl Desk for Learner {
         let WeightsRequest { session, run, version, piece, .. } = asked;
         self.asked.fetch_add(u64::from(version.is_none()), Ordering::Relaxed);
         request.reply.send(match run == self.run && session != UNKNOWN {
-            true => self.store.lock().unwrap().reply(session, version, piece, std::time::Instant::now()),
+            true => self.store.lock().unwrap().reply(session, version, piece, Instant::now()),
             false => seal(&WeightsReply::Gone, &[]),
         });
     }

@@ -17,7 +17,7 @@ pub(super) const ROOMS: &[Room] = &[
     Room::new("learner", "pronk-learner", &["buffer", "policy", "metrics"]),
     Room::new("groups", "pronk-groups", &["buffer", "metrics"]),
     Room::new("hosts/zenoh", "pronk-hosts-zenoh", &["hosts"]),
-    Room::new("hosts", "pronk-hosts", &["rollout", "buffer", "policy", "metrics"]),
+    Room::new("hosts", "pronk-hosts", &["rollout", "buffer", "policy", "metrics", "model"]),
     Room::new("envs/process", "pronk-env-process", &["rollout", "buffer", "policy", "metrics"]),
 ];
 

@@ -199,7 +199,7 @@ fn after_the_lease_nothing_is_booked_and_what_waits_is_answered() {
     let beat = host.next_beat();
     let waiting = host.beat(&beat);
     let lease = bench.desk.run.terms.lease;
-    bench.desk.look_after(Instant::now() + lease - Duration::from_secs(2));
+    bench.desk.look_after(Instant::now() + (lease - Duration::from_secs(2)));
     assert!(matches!(parked.now(), Some(Answer::Waits(_))) && bench.sessions() == 1);
     let asked = host.ship(0, 1, 20);
     bench.desk.look_after(Instant::now() + lease + Duration::from_secs(1));
