@@ -36,7 +36,8 @@ fn positions_that_no_run_can_be_at_are_refused() {
 
 #[test]
 fn counts_that_no_run_reaches_and_ledgers_that_do_not_close_are_refused() {
-    let read = |change: fn(&mut RunState)| {
+    type Change = fn(&mut RunState);
+    let read = |change: Change| {
         let mut state = RunState::new(SavedTrainer::default(), SavedLoop::default(), 0);
         change(&mut state);
         let source = SavedSource::new(0, pronk_buffer::Pool::new(0));
@@ -44,7 +45,7 @@ fn counts_that_no_run_reaches_and_ledgers_that_do_not_close_are_refused() {
         Resumed::decode(Path::new("here/manifest.json"), &state, files, ByPolicy::new(), true)
     };
     read(|_| {}).unwrap();
-    let changes: [(&str, fn(&mut RunState)); 6] = [
+    let changes: [(&str, Change); 6] = [
         ("iterations", |state| state.trainer.iterations = u64::MAX),
         ("does not close", |state| state.trainer.steps.sampled = Steps { env: 1, agent: 0 }),
         ("steps sampled", |state| {
