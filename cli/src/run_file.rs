@@ -69,6 +69,7 @@ impl RunFile {
     /// The settings that entries make, each of which is checked alone first, so that an error has its place.
     fn of(path: &Path, entries: &mut [Entry]) -> Result<Self, FileError> {
         for entry in &mut *entries {
+            entry.check_depth()?;
             let reads = |entry: &Entry| Self::deserialize(tree(std::slice::from_ref(entry)));
             // TOML has no null, so `"none"` stands for it, except where a text is expected.
             let without = Entry { value: with_null(entry.value.clone()), ..entry.clone() };

@@ -73,6 +73,15 @@ impl Entry {
         path == field || path.ends_with(&format!(".{field}")) || field == "algorithm" && self.key[0] == field
     }
 
+    /// Refuses values so deep in tables that the file which is written of them could not be read.
+    pub(super) fn check_depth(&self) -> Result<(), FileError> {
+        let depth = self.key.len() + depth(&self.value);
+        if depth > DEEPEST {
+            return Err(self.at_fault(&format!("it is {depth} tables and lists deep, and {DEEPEST} are read at most")));
+        }
+        Ok(())
+    }
+
     /// The error that the setting cannot have its value.
     pub(super) fn wrong(&self, reason: &str) -> FileError {
         // The library names the setting too.
@@ -90,6 +99,18 @@ impl Entry {
     /// The error that something is wrong with the setting.
     pub(super) fn at_fault(&self, reason: &str) -> FileError {
         FileError::Setting { place: self.source.clone(), reason: reason.to_owned() }
+    }
+}
+
+/// Tables and lists in each other: a reader of TOML stops at some number.
+const DEEPEST: usize = 32;
+
+/// How many tables and lists are in each other.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(table) => 1 + table.values().map(depth).max().unwrap_or_default(),
+        _ => 0,
     }
 }
 

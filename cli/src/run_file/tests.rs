@@ -97,6 +97,17 @@ fn what_is_written_reads_back_the_same() {
 }
 
 #[test]
+fn what_is_too_deep_to_be_read_back_is_refused() {
+    let nested = |depth: usize| format!("env_options.kwargs.{}=1", vec!["a"; depth].join("."));
+    let file = parse(FILE, &[&nested(30)]).unwrap();
+    assert_eq!(parse(&file.to_toml().unwrap(), &[]).unwrap(), file);
+    let list = format!("env_options.kwargs.a={}{}", "[".repeat(70), "]".repeat(70));
+    for flag in [nested(31), nested(500), list] {
+        assert!(parse(FILE, &[&flag]).unwrap_err().contains("32 are read at most"), "{flag}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_named_with_its_place() {
     let wrong: &[(&str, &[&str], &[&str])] = &[
         (
