@@ -28,6 +28,7 @@ pub const TARGETS: &[Target] = &[
     targets::checkpoint::TARGET,
     targets::config::TARGET,
     targets::damage::TARGET,
+    targets::forged::TARGET,
     targets::frames::TARGET,
     targets::golden::TARGET,
     targets::greeting::TARGET,

@@ -5,6 +5,7 @@ pub(crate) mod batch;
 pub(crate) mod checkpoint;
 pub(crate) mod config;
 pub(crate) mod damage;
+pub(crate) mod forged;
 pub(crate) mod frames;
 pub(crate) mod golden;
 pub(crate) mod greeting;
