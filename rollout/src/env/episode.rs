@@ -55,7 +55,8 @@ impl Episodes {
 
     /// Begins the next episode with a given seed.
     pub(crate) fn begin_with(&mut self, seed: u64) {
-        self.n_begun += 1;
+        // Only seeds are derived of it, and a file that someone has made up may hold any number.
+        self.n_begun = self.n_begun.wrapping_add(1);
         (self.seed, self.len, self.sum) = (seed, 0, 0.0);
     }
 
@@ -140,8 +141,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_episode_of_more_steps_than_can_be_counted_goes_on() {
+    fn an_episode_of_more_steps_than_can_be_counted_goes_on_and_so_do_more_episodes() {
         let mut episodes = Episodes::new(EnvContext { worker: 1, index: 0, incarnation: 0, seed: 7 });
+        episodes.load(SavedEpisodes { n_begun: u64::MAX, seed: 3, len: 1, sum: 1.0 });
+        let seed = episodes.next_seed();
+        assert_eq!((episodes.begin(), episodes.save().n_begun), (seed, 0));
         episodes.load(SavedEpisodes { n_begun: 1, seed: 3, len: u32::MAX, sum: 1.0 });
         assert!(!episodes.add(0.5, None), "there is no limit");
         assert_eq!((episodes.stat().episode_len, episodes.stat().episode_return), (u32::MAX, 1.5));

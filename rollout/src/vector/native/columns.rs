@@ -83,7 +83,8 @@ impl Episodes {
     /// Begins the next episode and returns its seed.
     pub(super) fn begin(&mut self, index: usize) -> u64 {
         let seed = derive_seed(self.env_seeds[index], &[self.begun[index]]);
-        self.begun[index] += 1;
+        // As `Episodes` of the environments of users do: a file may hold any number.
+        self.begun[index] = self.begun[index].wrapping_add(1);
         (self.seeds[index], self.lens[index], self.sums[index]) = (seed, 0, 0.0);
         seed
     }
