@@ -109,9 +109,10 @@ fn admit(access: &Access, request: &Request) -> Result<(), Response> {
             Err(Refusal::new(StatusCode::UNAUTHORIZED, reason).into_response())
         }
         Verdict::WrongHost => {
+            // Not `url()`, which has the token if one was set after the verdict.
+            let addr = access.addr();
             let reason = format!(
-                "this page is served under the names of this machine alone: open {}, or start it with a token",
-                access.url()
+                "this page is served under the names of this machine alone: open http://{addr}/, or start it with a token"
             );
             Err(Refusal::new(StatusCode::FORBIDDEN, reason).into_response())
         }
