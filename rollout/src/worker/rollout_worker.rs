@@ -19,7 +19,7 @@ use crate::env::{Restarted, caught};
 ///
 /// ```
 /// use std::num::NonZeroUsize;
-/// use crate::sync::Arc;
+/// use std::sync::Arc;
 ///
 /// use pronk_buffer::{Pool, Versioned, shutdown};
 /// use pronk_metrics::{ByPolicy, StateClock, StepLedger, default_policy};
