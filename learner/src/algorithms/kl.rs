@@ -21,6 +21,9 @@ pub struct KlCoeff {
 const LEAST: f64 = 1e-8;
 const MOST: f64 = 1e8;
 
+/// Of updates between two changes: above, a float skips counts, which only a damaged file can bring.
+const MOST_UPDATES: f64 = (1_u64 << 53) as f64;
+
 impl KlCoeff {
     /// Starts at `coeff` and aims at a mean divergence of `target`.
     pub fn new(coeff: f64, target: f64) -> Self {
@@ -71,6 +74,9 @@ impl KlCoeff {
     /// Restores its state.
     pub(crate) fn load(&mut self, numbers: &BTreeMap<String, f64>) -> Result<(), LearnError> {
         let number = |name: &str| match numbers.get(name) {
+            Some(count) if name == "kl_count" && (*count > MOST_UPDATES || count.fract() != 0.0) => {
+                Err(format!("`{name}` is {count}, which is no count of updates"))
+            }
             // Rounding makes the divergences of equal policies a little less than 0.
             Some(number) if number.is_finite() && (*number >= 0.0 || name == "kl_sum") => Ok(*number),
             Some(number) => Err(format!("`{name}` is {number}; it must be finite and not negative")),
