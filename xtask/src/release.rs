@@ -113,23 +113,30 @@ fn readme(root: &Path, packages: &[PathBuf]) -> Result<bool> {
     let target = python::target(root);
     let project = target.join("readme");
     fs::create_dir_all(project.join("src"))?;
-    let mut manifest = "[package]\nname = \"readme\"\nedition = \"2024\"\n\n[dependencies]\n\
-                        pronk = { version = \"*\", features = [\"env-process\"] }\n\n[workspace]\n\n[patch.crates-io]\n"
-        .to_owned();
+    let mut manifest = "[package]\nname = \"readme\"\nedition = \"2024\"\n\n[workspace]\n\n".to_owned();
     let mut readme = PathBuf::new();
+    let mut patches = "\n[patch.crates-io]\n".to_owned();
     for package in packages {
-        let name = package.file_name().unwrap_or_default().to_string_lossy();
-        let (name, _version) = name.rsplit_once('-').context("a package's folder is named after it and its version")?;
-        writeln!(manifest, "{name} = {{ path = {package:?} }}")?;
+        let name = name(package)?;
+        writeln!(patches, "{name} = {{ path = {package:?} }}")?;
         if name == "pronk" {
+            writeln!(manifest, "[dependencies]\npronk = {{ path = {package:?}, features = [\"env-process\"] }}")?;
             readme = package.join("README.md");
         }
     }
+    manifest += &patches;
     fs::write(project.join("Cargo.toml"), manifest)?;
     fs::write(project.join("src/lib.rs"), format!("#![doc = include_str!({readme:?})]\n"))?;
     // The versions that everything else is tested with.
     fs::copy(root.join("Cargo.lock"), project.join("Cargo.lock"))?;
     succeeds(cargo(&project, "test --quiet --doc").env("CARGO_TARGET_DIR", target))
+}
+
+/// The name of a package, by its manifest.
+fn name(package: &Path) -> Result<String> {
+    let manifest = fs::read_to_string(package.join("Cargo.toml"))?;
+    let line = manifest.lines().find_map(|line| line.strip_prefix("name = "));
+    Ok(line.with_context(|| format!("{} has no name", package.display()))?.trim_matches('"').to_owned())
 }
 
 /// Whether everything that was public still is. Without a baseline there is nothing to compare with, as no
