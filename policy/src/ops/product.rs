@@ -22,6 +22,7 @@ mod bf16;
 mod kernel;
 mod operands;
 mod part;
+mod passes;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod tiles;
 

@@ -6,8 +6,8 @@ use std::ops::Range;
 use pulp::Simd;
 
 use super::bf16::Rounded;
-use super::operands::{BLOCK, CACHED, Finish, Group, PANEL, Product, Rounding, Segment, Start, Values};
-use super::part::ROWS;
+use super::operands::{BLOCK, Finish, Group, PANEL, Product, Rounding, Start, Values};
+use super::passes::{Pass, Passes, Summands};
 
 /// Computes the product.
 ///
@@ -24,8 +24,7 @@ pub(super) unsafe fn run<S: Simd>(simd: S, product: &Product<'_>, out: &mut [f32
         let blocks = (product.columns - first_column).min(PANEL) / BLOCK;
         // A tile is as wide as the panel if registers are as long as a block, else as wide as a block.
         let tile_blocks = if S::F32_LANES == BLOCK { blocks } else { 1 };
-        let (segments, rounded) = (product.segments, rounded.as_mut());
-        let mut passes = Passes { product, first_column, blocks, segments, row: 0, rounded };
+        let mut passes = Passes::new(product, first_column, blocks, rounded.as_mut());
         // SAFETY: the product's indices are inside its slices.
         while let Some(pass) = unsafe { passes.next() } {
             let mut row = pass.rows.start;
@@ -42,78 +41,6 @@ pub(super) unsafe fn run<S: Simd>(simd: S, product: &Product<'_>, out: &mut [f32
             }
         }
     }
-}
-
-/// The passes over a panel of columns. Each adds either some segments to the sums of all rows, or the whole
-/// sums, of rounded factors, to some rows. Rows of all groups are numbered in one sequence.
-struct Passes<'a, 'b> {
-    product: &'a Product<'b>,
-    first_column: usize,
-    blocks: usize,
-    /// Segments that are still to add.
-    segments: &'b [Segment],
-    /// The first row that is still to compute.
-    row: usize,
-    /// The sums of factors that are rounded.
-    rounded: Option<&'a mut Rounded>,
-}
-
-/// A part of the work.
-struct Pass<'a> {
-    rows: Range<usize>,
-    terms: Summands<'a>,
-    first: bool,
-    last: bool,
-}
-
-/// What a pass adds.
-#[derive(Clone, Copy)]
-enum Summands<'a> {
-    /// The products of these segments.
-    Segments(&'a [Segment]),
-    /// Sums that are computed: of row `i` of all rows and column `j` of the panel at `i * PANEL + j`.
-    Sums(*const f32),
-}
-
-impl<'b> Passes<'_, 'b> {
-    /// The next pass. Its sums are there until the one after it.
-    ///
-    /// # Safety
-    /// Every index of the product must be inside its slice.
-    unsafe fn next(&mut self) -> Option<Pass<'b>> {
-        let product = self.product;
-        let all = product.rows * product.groups.len();
-        if self.row == all {
-            return None;
-        }
-        let Some(rounded) = &mut self.rounded else {
-            let first = self.segments.len() == product.segments.len();
-            let (now, later) = self.segments.split_at(segments_at_once(product, self.segments, self.blocks * BLOCK));
-            // A sum without segments has one pass nevertheless: it has a start and a finish.
-            (self.segments, self.row) = (later, if later.is_empty() { all } else { 0 });
-            return Some(Pass { rows: 0..all, terms: Summands::Segments(now), first, last: later.is_empty() });
-        };
-        let rows = self.row..all.min(self.row + ROWS);
-        // SAFETY: as the caller says.
-        let sums = unsafe { rounded.sums(product, rows.clone(), self.first_column, self.blocks) };
-        self.row = rows.end;
-        let sums = sums.wrapping_sub(rows.start * PANEL);
-        Some(Pass { rows, terms: Summands::Sums(sums), first: true, last: true })
-    }
-}
-
-/// The number of segments to sum over all rows: those that fit the cache, at least one.
-fn segments_at_once(product: &Product<'_>, segments: &[Segment], width: usize) -> usize {
-    if let Finish::AddReluSlope(_) = product.finish {
-        // The result's place holds a value to keep, so a partial sum cannot be stored there.
-        return segments.len();
-    }
-    let mut numbers = 0;
-    let fitting = segments.iter().take_while(|segment| {
-        numbers += segment.len * width;
-        numbers <= CACHED
-    });
-    fitting.count().clamp(segments.len().min(1), segments.len())
 }
 
 /// The rows of one group, as wide as a tile.
@@ -144,8 +71,8 @@ impl Strip {
                     // SAFETY: these rows are the product's own.
                     unsafe {
                         match height {
-                            $highest => self.tile::<S, $highest, $across>(simd, product, pass, row),
-                            $($lower => self.tile::<S, $lower, $across>(simd, product, pass, row),)*
+                            $highest => self.tile_apart::<S, $highest, $across>(simd, product, pass, row),
+                            $($lower => self.tile_apart::<S, $lower, $across>(simd, product, pass, row),)*
                             _ => {}
                         }
                     }
@@ -161,6 +88,28 @@ impl Strip {
             (4, 32, _) => tiles!(4: 6 5 4 3 2 1),
             (4, _, _) => tiles!(4: 2 1),
             _ => tiles!(16: 1),
+        }
+    }
+
+    /// One tile, in a debug build in a function of its own: unoptimised, the frame of all tiles together is
+    /// larger than the stack of a thread.
+    ///
+    /// # Safety
+    /// As [`run`].
+    #[inline(always)]
+    unsafe fn tile_apart<S: Simd, const ROWS: usize, const ACROSS: usize>(
+        &self,
+        simd: S,
+        product: &Product<'_>,
+        pass: &Pass<'_>,
+        row: usize,
+    ) {
+        #[cfg(debug_assertions)]
+        simd.vectorize(TileApart::<ROWS, ACROSS> { strip: self, product, pass, row });
+        #[cfg(not(debug_assertions))]
+        // SAFETY: as the caller says.
+        unsafe {
+            self.tile::<S, ROWS, ACROSS>(simd, product, pass, row);
         }
     }
 
@@ -252,6 +201,26 @@ impl Strip {
                 }
             }
         }
+    }
+}
+
+/// A tile that is computed in a function of its own.
+#[cfg(debug_assertions)]
+struct TileApart<'a, const ROWS: usize, const ACROSS: usize> {
+    strip: &'a Strip,
+    product: &'a Product<'a>,
+    pass: &'a Pass<'a>,
+    row: usize,
+}
+
+#[cfg(debug_assertions)]
+impl<const ROWS: usize, const ACROSS: usize> pulp::WithSimd for TileApart<'_, ROWS, ACROSS> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        // SAFETY: only `Strip::tile_apart` makes one, whose caller says so.
+        unsafe { self.strip.tile::<S, ROWS, ACROSS>(simd, self.product, self.pass, self.row) }
     }
 }
 
