@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, Metadata};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::Serialize;
@@ -29,7 +29,7 @@ pub(crate) struct Video {
 /// # Errors
 /// It cannot be opened, or another thing has its name by now, such as a link or a pipe.
 pub(crate) fn open(run: &Path, video: &str) -> io::Result<(File, Metadata)> {
-    let path = run.join(FOLDER).join(video);
+    let path = folder(run)?.join(video);
     if !fs::symlink_metadata(&path)?.is_file() {
         return Err(io::ErrorKind::NotFound.into());
     }
@@ -38,9 +38,15 @@ pub(crate) fn open(run: &Path, video: &str) -> io::Result<(File, Metadata)> {
     Ok((file, metadata))
 }
 
+/// The folder of a run's videos. A link might lead to pictures that are not the run's.
+fn folder(run: &Path) -> io::Result<PathBuf> {
+    let folder = run.join(FOLDER);
+    if fs::symlink_metadata(&folder)?.is_dir() { Ok(folder) } else { Err(io::ErrorKind::NotADirectory.into()) }
+}
+
 /// The videos in the folder of a run, the newest first.
 pub(crate) fn videos(run: &Path) -> Vec<Video> {
-    let Ok(entries) = fs::read_dir(run.join(FOLDER)) else { return Vec::new() };
+    let Ok(entries) = folder(run).and_then(fs::read_dir) else { return Vec::new() };
     let video = |entry: fs::DirEntry| {
         let name = entry.file_name().into_string().ok().filter(|name| name.ends_with(".png"))?;
         // Not what a link leads to.

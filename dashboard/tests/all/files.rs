@@ -91,6 +91,14 @@ fn nothing_besides_the_listed_videos_can_be_read() {
         fs::remove_file(run.join("videos/listed.png")).unwrap();
         std::os::unix::fs::symlink(run.join("secret.png"), run.join("videos/listed.png")).unwrap();
         assert_eq!(get(addr, &path("listed.png")).status, 404);
+        // A folder that is a link has videos of others.
+        fs::rename(run.join("videos"), run.join("elsewhere")).unwrap();
+        fs::write(run.join("elsewhere/other.png"), "classified").unwrap();
+        fs::remove_file(run.join("elsewhere/listed.png")).unwrap();
+        fs::write(run.join("elsewhere/listed.png"), "classified").unwrap();
+        std::os::unix::fs::symlink(run.join("elsewhere"), run.join("videos")).unwrap();
+        assert_eq!(get(addr, &path("listed.png")).status, 404);
+        assert_eq!(get(addr, &path("other.png")).status, 404);
     }
     for path in ["/assets/../Cargo.toml", "/assets/..%2f..%2fCargo.toml", "/../etc/passwd", "//etc/passwd"] {
         assert_eq!(get(addr, path).status, 404, "{path}");
