@@ -6,8 +6,12 @@
 
 mod error;
 mod learner;
+#[cfg(all(test, pronk_model))]
+#[allow(clippy::unwrap_used)]
+mod models;
 mod stack;
 mod state;
+mod sync;
 
 mod lag;
 mod metrics;

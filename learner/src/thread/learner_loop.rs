@@ -7,7 +7,6 @@ mod setup;
 
 use std::time::Duration;
 
-use crossbeam_channel::Receiver;
 use pronk_buffer::{MailboxSender, NextError, Pass, ShutdownToken, Source, Tag, WeightPublisher};
 use pronk_metrics::{ByPolicy, StateClock, StepLedger, StepTicket, Steps, TimeLedger};
 use pronk_policy::Params;
@@ -22,6 +21,7 @@ use super::outcome::{ClosedBy, StepOutcome, TrainedPass};
 use super::parts::LearnerThreadState;
 use super::pass::learn;
 use super::requests::{ANSWER_WITHIN, Request};
+use crate::sync::channel::Receiver;
 use crate::{HoldsBatch, Learned, Learner, LearnerMetrics, LearnerReport, PolicyLag};
 
 /// The learner's loop: waits for a train batch, learns from it, publishes the weights, reports.

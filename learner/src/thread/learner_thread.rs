@@ -1,12 +1,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use pronk_buffer::{Mailbox, Source};
 use pronk_metrics::{ByPolicy, ClockReader};
 
 use super::diagnosis::THREAD_NAME;
+use crate::sync::channel::{Receiver, RecvTimeoutError, bounded};
+use crate::sync::thread::{self, JoinHandle};
 use crate::thread::failure::{LearnerFailure, LearnerFailureCause, panic_text};
 use crate::thread::learner_loop::LearnerLoop;
 use crate::thread::requests::{Request, StateError, StateRequests, state_requests};
@@ -62,7 +62,7 @@ impl LearnerThread {
         let state = learner_loop.state_reader();
         let (requests, receiver) = state_requests();
         learner_loop.answer_on(receiver);
-        let (sender, ending) = mpsc::sync_channel(1);
+        let (sender, ending) = bounded(1);
         let handle = thread::Builder::new()
             .name(THREAD_NAME.to_owned())
             .spawn(move || {

@@ -1,13 +1,14 @@
 //! Requests for the state of a running learner.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
 use pronk_buffer::CannotSave;
 use pronk_metrics::ByPolicy;
 
 use super::saved::{CutStorage, LearnerCut};
 use crate::LearnerState;
+use crate::sync::Instant;
+use crate::sync::channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
 
 /// How long a waiting learner may leave a request unanswered.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_millis(50);

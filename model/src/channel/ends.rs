@@ -8,13 +8,14 @@ use std::time::Duration;
 use crossbeam_channel::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 
 use super::operation::Operation;
-use super::world::{Ticket, change, look, wait};
+use super::world::{Ticket, change, look, ticket, wait};
 use crate::time::{Instant, Limit};
 
-/// A channel for at most `capacity` messages at a time. With 0 it is one that only closes: to hand over a
-/// message from thread to thread is not modelled, and a send of one hangs.
+/// A channel for at most `capacity` messages at a time. With 0 a sender that waits passes its message on from
+/// thread to thread; one that does not wait finds no receiver, and neither does a selection.
 pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    let state = State { capacity, messages: VecDeque::new(), senders: 1, receivers: 1, taken: vec![], places: vec![] };
+    let (messages, offers) = Default::default();
+    let state = State { capacity, messages, offers, senders: 1, receivers: 1, taken: vec![], places: vec![] };
     let channel = Arc::new(Channel(Mutex::new(state)));
     (Sender(Arc::clone(&channel)), Receiver(Source::Channel(channel)))
 }
@@ -36,6 +37,8 @@ struct Channel<T>(Mutex<State<T>>);
 struct State<T> {
     capacity: usize,
     messages: VecDeque<T>,
+    /// Messages of senders that wait for a receiver, in a channel without room.
+    offers: VecDeque<(Ticket, T)>,
     senders: usize,
     receivers: usize,
     /// What selections have taken and not received yet; `None` says that the channel is closed.
@@ -47,6 +50,14 @@ struct State<T> {
 impl<T> State<T> {
     fn is_full(&self) -> bool {
         self.messages.len() + self.places.len() >= self.capacity
+    }
+
+    fn has_message(&self) -> bool {
+        !self.messages.is_empty() || !self.offers.is_empty()
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        self.messages.pop_front().or_else(|| Some(self.offers.pop_front()?.1))
     }
 
     /// Whether nothing will come.
@@ -101,6 +112,9 @@ impl<T> Sender<T> {
     }
 
     fn send_within(&self, message: T, limit: Limit) -> Result<(), SendTimeoutError<T>> {
+        if self.0.lock().capacity == 0 {
+            return self.hand_over(message, limit);
+        }
         let mut left = Some(message);
         let sent = wait(limit, false, || {
             let mut state = self.0.lock();
@@ -118,6 +132,26 @@ impl<T> Sender<T> {
             (None, Some(message)) => Err(SendTimeoutError::Timeout(message)),
             _ => Ok(()),
         }
+    }
+
+    /// Waits until a receiver takes the message, and takes it back otherwise.
+    fn hand_over(&self, message: T, limit: Limit) -> Result<(), SendTimeoutError<T>> {
+        let ticket = ticket();
+        change(|| self.0.lock().offers.push_back((ticket, message)));
+        wait(limit, false, || {
+            let state = self.0.lock();
+            let is_taken = state.offers.iter().all(|(of, _)| *of != ticket);
+            (is_taken || state.receivers == 0).then_some(())
+        });
+        change(|| {
+            let mut state = self.0.lock();
+            let at = state.offers.iter().position(|(of, _)| *of == ticket);
+            match at.and_then(|at| state.offers.remove(at)) {
+                None => Ok(()),
+                Some((_, message)) if state.receivers == 0 => Err(SendTimeoutError::Disconnected(message)),
+                Some((_, message)) => Err(SendTimeoutError::Timeout(message)),
+            }
+        })
     }
 
     pub(super) fn complete(&self, ticket: Ticket, message: T) -> Result<(), SendError<T>> {
@@ -281,7 +315,7 @@ impl<T> Receiver<T> {
         match &self.0 {
             Source::Channel(channel) => {
                 let mut state = channel.lock();
-                match state.messages.pop_front() {
+                match state.pop() {
                     Some(message) => Found::Message(message),
                     None if state.is_closed() => Found::Closed,
                     None => Found::Nothing,
@@ -346,7 +380,7 @@ impl<T> Operation for Receiver<T> {
         match &self.0 {
             Source::Channel(channel) => {
                 let state = channel.lock();
-                !state.messages.is_empty() || state.is_closed()
+                state.has_message() || state.is_closed()
             }
             Source::Timer(timer) => timer.lock().is_some() && timer.limit.is_over(),
             Source::Never => false,

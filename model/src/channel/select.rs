@@ -150,7 +150,7 @@ macro_rules! select {
         $crate::select!(@ |wait| Some(wait.select()), unreachable!(), $($channel, $result, $body,)+)
     };
     (@ |$wait:ident| $choice:expr, $default:expr, $($channel:expr, $result:pat, $body:expr,)+) => {{
-        #[allow(unreachable_code)] // Of an arm that returns.
+        #[allow(unreachable_code, clippy::diverging_sub_expression)] // Of an arm that returns.
         let selected = 'chosen: {
             let mut chosen = {
                 let mut $wait = $crate::channel::Select::new();

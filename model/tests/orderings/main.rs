@@ -3,6 +3,7 @@
 //! loom runs threads, atomics and fences of its own. A file that depends on orderings takes them from its
 //! parent module: in a program these are the library's, and a model mounts the file below those of loom.
 #![cfg(pronk_model)]
+#![allow(clippy::print_stdout)] // How many executions were tried is the result of a model.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

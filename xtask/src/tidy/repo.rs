@@ -14,7 +14,7 @@ pub(super) const ROOMS: &[Room] = &[
     Room::new("buffer", "pronk-buffer", &["metrics", "model"]),
     Room::new("policy", "pronk-policy", &["model"]),
     Room::new("rollout", "pronk-rollout", &["buffer", "policy", "metrics", "model"]),
-    Room::new("learner", "pronk-learner", &["buffer", "policy", "metrics"]),
+    Room::new("learner", "pronk-learner", &["buffer", "policy", "metrics", "model"]),
     Room::new("groups", "pronk-groups", &["buffer", "metrics"]),
     Room::new("hosts/zenoh", "pronk-hosts-zenoh", &["hosts"]),
     Room::new("hosts", "pronk-hosts", &["rollout", "buffer", "policy", "metrics", "model"]),

@@ -1,10 +1,10 @@
 //! Construction, running and end of a learner loop.
 
-use crossbeam_channel::{Receiver, never};
 use pronk_buffer::{Mailbox, MinibatchBuffer, Source, mailbox};
 use pronk_metrics::{ClockReader, StateClock};
 
 use super::{LearnerLoop, Starved};
+use crate::sync::channel::{Receiver, never};
 use crate::thread::clock::{Clock, MonotonicClock};
 use crate::thread::config::LearnerLoopConfig;
 use crate::thread::diagnosis::THREAD_NAME;
