@@ -3,6 +3,7 @@
 
 mod relay;
 mod stay;
+mod waiting;
 
 use pronk_metrics::ByPolicy;
 use pronk_policy::{ParamLayout, Params};

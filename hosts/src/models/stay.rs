@@ -23,32 +23,33 @@ use crate::{
 const SHORT: Duration = Duration::from_secs(8);
 /// How long a host looks for a learner that may be gone.
 const PATIENCE: Duration = Duration::from_secs(20);
-const HOST: &str = "host";
+pub(super) const HOST: &str = "host";
 
-fn shape() -> BatchShape {
+pub(super) fn shape() -> BatchShape {
     let (obs_kind, act_kind) = (ObsKind::F32, ActionKind::U32);
     BatchShape { steps: 1, columns: 1, obs_len: 1, obs_kind, act_len: 1, act_kind, dist_len: 2, state_len: 0 }
 }
 
-const STEP: Steps = Steps { env: 1, agent: 1 };
+pub(super) const STEP: Steps = Steps { env: 1, agent: 1 };
 
-/// A learner that hosts can join, whose inqueue has room for one fragment.
-struct Learner {
-    hosts: Hosts,
-    guard: ShutdownGuard,
-    fragments: InqueueReceiver<MultiAgentBatch>,
-    steps: StepLedger,
+/// A learner that hosts can join.
+pub(super) struct Learner {
+    pub(super) hosts: Hosts,
+    pub(super) guard: ShutdownGuard,
+    pub(super) fragments: InqueueReceiver<MultiAgentBatch>,
+    pub(super) steps: StepLedger,
     /// The fragments that it has trained on, by their number at their host.
     trained: Vec<u64>,
     _publisher: WeightPublisher<ByPolicy<Params>>,
 }
 
 impl Learner {
-    fn listen(network: &MemoryNetwork, lease: Duration) -> Self {
+    /// Its inqueue has room for so many fragments.
+    pub(super) fn listen(network: &MemoryNetwork, lease: Duration, room: usize) -> Self {
         let obs = Space::boxed(vec![-1.0], vec![1.0], vec![1]).unwrap();
         let policy = ExpectedPolicy::new(shape(), &obs, Space::discrete(2).unwrap()).unwrap();
         let (guard, token) = shutdown();
-        let (sender, fragments) = inqueue(1, Gate::Bounded, &token).unwrap();
+        let (sender, fragments) = inqueue(room, Gate::Bounded, &token).unwrap();
         let (publisher, weights) = weight_cell(params(0.0));
         let (reports, _) = mailbox(NonZeroUsize::MIN, &Notifier::new());
         let (steps, time) = (StepLedger::new(), TimeLedger::new());
@@ -66,7 +67,7 @@ impl Learner {
     }
 
     /// Trains on the next fragment, if there is one in time.
-    fn train(&mut self, within: Duration) -> bool {
+    pub(super) fn train(&mut self, within: Duration) -> bool {
         match self.fragments.pop(within) {
             Ok(mut fragment) => {
                 fragment.take_ticket().unwrap().trained();
@@ -80,10 +81,15 @@ impl Learner {
 
     /// Ends the run. Every step that the host has stated is trained, dropped or lost, and no fragment was
     /// trained on twice.
-    fn end(self) -> (Vec<u64>, StepTotals) {
+    pub(super) fn end(self) -> (Vec<u64>, StepTotals) {
+        self.end_within(Duration::from_millis(20))
+    }
+
+    /// As [`end`](Self::end), but waits for the last report of each host for so long.
+    fn end_within(self, within: Duration) -> (Vec<u64>, StepTotals) {
         let Self { hosts, guard, fragments, steps, mut trained, .. } = self;
         drop(guard);
-        hosts.end(Over::Finished, Duration::from_millis(20));
+        hosts.end(Over::Finished, within);
         drop(fragments);
         trained.sort_unstable();
         assert!(trained.windows(2).all(|two| two[0] < two[1]), "{trained:?}");
@@ -136,13 +142,29 @@ fn work(worker: u32, n_fragments: u64, sender: &InqueueSender<MultiAgentBatch>, 
     }
 }
 
+/// Over a network that carries everything, a host learns from the learner that the run is over, and leaves
+/// with all of its steps in the books.
+#[test]
+fn a_host_learns_that_the_run_is_over() {
+    check("a host, told of the end", SCHEDULES, || {
+        let network = MemoryNetwork::new();
+        let mut learner = Learner::listen(&network, FOREVER, 1);
+        let acting = act(&network, u64::MAX, FOREVER);
+        assert!(learner.train(FOREVER));
+        let (_, run) = learner.end_within(FOREVER);
+        let (left, host) = acting.join().unwrap().unwrap();
+        assert_eq!((left, host.in_flight), (Left::Over(Over::Finished), Steps::default()));
+        assert!(host.sampled.env >= run.sampled.env, "{host:?} {run:?}");
+    });
+}
+
 /// Over a network that carries everything, every fragment of a host is trained on once, in the books of both
 /// ends, and the host leaves when its workers have ended.
 #[test]
 fn every_fragment_is_trained_on_once() {
     check("a host", SCHEDULES, || {
         let network = MemoryNetwork::new();
-        let mut learner = Learner::listen(&network, FOREVER);
+        let mut learner = Learner::listen(&network, FOREVER, 1);
         let acting = act(&network, 3, FOREVER);
         while learner.trained.len() < 3 {
             learner.train(FOREVER);
@@ -159,7 +181,7 @@ fn every_fragment_is_trained_on_once() {
 fn the_run_may_end_while_fragments_are_under_way() {
     check("a host, the end of the run", SCHEDULES, || {
         let network = MemoryNetwork::new();
-        let mut learner = Learner::listen(&network, FOREVER);
+        let mut learner = Learner::listen(&network, FOREVER, 1);
         let acting = act(&network, u64::MAX, PATIENCE);
         learner.train(SHORT);
         let (_, run) = learner.end();
@@ -180,7 +202,7 @@ fn what_is_lost_or_doubled_on_the_way_is_taken_once() {
     check("a host, an unreliable network", SCHEDULES, move || {
         let seed = thread_rng().gen_range(0..u64::MAX);
         let network = MemoryNetwork::with_toll(Toll { seed, ..toll });
-        let mut learner = Learner::listen(&network, SHORT);
+        let mut learner = Learner::listen(&network, SHORT, 1);
         let acting = act(&network, 3, PATIENCE);
         while !acting.is_finished() {
             learner.train(Duration::from_millis(100));
@@ -201,7 +223,7 @@ fn what_is_lost_or_doubled_on_the_way_is_taken_once() {
 fn a_host_that_is_cut_off_is_lost_with_what_it_had_under_way() {
     check("a host, cut off", SCHEDULES, || {
         let network = MemoryNetwork::new();
-        let mut learner = Learner::listen(&network, SHORT);
+        let mut learner = Learner::listen(&network, SHORT, 1);
         let acting = act(&network, u64::MAX, PATIENCE);
         learner.train(SHORT);
         network.cut(HOST, true);
