@@ -79,7 +79,13 @@ const ORDERINGS: &str = "test --package pronk-model --test orderings -- --nocapt
 
 /// The rooms that have models of protocols. Networks are small there, and optimising them would take minutes.
 const MODELS: &str = "test --config profile.dev.package.pronk-policy.opt-level=1 --package pronk-buffer \
-                      --package pronk-rollout --package pronk-hosts --lib models:: -- --nocapture";
+                      --package pronk-rollout --package pronk-learner --package pronk-hosts --lib models:: -- \
+                      --nocapture";
+
+/// Lints the models; the stage `clippy` sees none of them.
+const MODEL_LINTS: &str = "clippy --config profile.dev.package.pronk-policy.opt-level=1 --package pronk-model \
+                           --package pronk-buffer --package pronk-rollout --package pronk-learner \
+                           --package pronk-hosts --lib --tests -- -D warnings";
 
 /// Lints what depends on the feature `cuda`; the stage `clippy` lints the rest.
 const CUDA_LINTS: &str = "clippy --package pronk-policy --package pronk --all-targets --features cuda -- -D warnings";
@@ -109,7 +115,7 @@ pub(crate) const STAGES: &[Stage] = &[
     ),
     Stage {
         name: "model",
-        about: "Run the protocols between threads under every schedule that a checker of interleavings tries",
+        about: "Lint the models and run the protocols between threads under every schedule that their checker tries",
         work: Work::Model,
     },
     Stage {
@@ -279,7 +285,7 @@ fn run(root: &Path, stage: &Stage) -> Result<(Outcome, Duration)> {
             let target = python::target(root).join("model");
             let variables = [("RUSTFLAGS", "--cfg pronk_model".into()), ("CARGO_TARGET_DIR", target.into_os_string())];
             let run = |args| succeeds(cargo(root, args).envs(variables.clone()));
-            Outcome::passed(run(ORDERINGS)? && run(MODELS)?)
+            Outcome::passed(run(MODEL_LINTS)? && run(ORDERINGS)? && run(MODELS)?)
         }
         Work::Fuzz => fuzz::check(root)?.map_or_else(Outcome::NotChecked, Outcome::passed),
         Work::Deny => deny::check(root)?.map_or_else(Outcome::NotChecked, Outcome::passed),
