@@ -1,4 +1,4 @@
-//! What the program is asked to do.
+//! The arguments of the program.
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -16,9 +16,9 @@ pub(crate) struct Arguments {
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Work {
-    /// Plays one cell: the driver starts itself again with this
+    /// Runs one cell: the driver starts itself again with this
     #[command(hide = true)]
-    Play(Scene),
+    Run(Job),
 }
 
 /// What the driver does.
@@ -44,9 +44,9 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
 }
 
-/// What the process of a cell plays.
+/// What the process of a cell runs.
 #[derive(Clone, clap::Args)]
-pub(crate) struct Scene {
+pub(crate) struct Job {
     pub(crate) cell: String,
     /// An empty folder, or that of the cell's earlier processes
     #[arg(long)]
@@ -61,11 +61,11 @@ pub(crate) struct Scene {
     pub(crate) seed: u64,
 }
 
-/// Shortest share of a cell in seconds, and the longest, in which memory is seen to grow; then the matrix is
-/// run again.
+/// Shortest share of a cell in seconds, in which its fault is felt, and the longest, in which slow leaks are
+/// found; with more time the matrix is run again.
 const SHARES: (u64, u64) = (20, 3600);
 
-impl Scene {
+impl Job {
     pub(crate) fn time(&self) -> Option<Duration> {
         self.secs.map(Duration::from_secs)
     }

@@ -1,4 +1,4 @@
-//! [`Census`]: what a process has, as `/proc` says.
+//! [`Census`]: what a process has, by `/proc`.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// What a process has at an instant.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Census {
-    /// Memory that it has written, without pages of files: the system drops and reads those as it likes.
+    /// Anonymous and shared memory, without file-backed pages: the system drops and reads those as it likes.
     pub(crate) memory_kib: u64,
     pub(crate) threads: u64,
     pub(crate) descriptors: u64,
@@ -20,19 +20,7 @@ pub(crate) struct Census {
 }
 
 impl Census {
-    /// The most of each.
-    pub(crate) fn max(self, other: &Self) -> Self {
-        Self {
-            memory_kib: self.memory_kib.max(other.memory_kib),
-            threads: self.threads.max(other.threads),
-            descriptors: self.descriptors.max(other.descriptors),
-            shared: self.shared.max(other.shared),
-            children: self.children.max(other.children),
-            running: self.running.max(other.running),
-        }
-    }
-
-    /// `None` once the process is gone.
+    /// `None` once the process is gone, or if `/proc` cannot be read.
     pub(crate) fn of(pid: u32) -> Option<Self> {
         let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
         let entries = |dir: &str| Some(fs::read_dir(format!("/proc/{pid}/{dir}")).ok()?.count() as u64);
@@ -64,11 +52,18 @@ fn running(pid: u32) -> u64 {
 pub(crate) fn children(parent: u32) -> Vec<u32> {
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
     let numbers = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers.filter(|&pid| parent_of(pid) == Some(parent)).collect()
+    numbers.filter(|&pid| state_and_parent(pid).is_some_and(|(_, of)| of == parent)).collect()
 }
 
-pub(crate) fn parent_of(pid: u32) -> Option<u32> {
-    fields_of(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?.nth(1)?.parse().ok()
+/// Whether a process is a child of `parent` that has not ended.
+pub(crate) fn is_live_child(pid: u32, parent: u32) -> bool {
+    state_and_parent(pid).is_some_and(|(state, of)| state != 'Z' && of == parent)
+}
+
+fn state_and_parent(pid: u32) -> Option<(char, u32)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = fields_of(&stat)?;
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
 /// The fields from the state on: the name before it, in brackets, may have blanks.

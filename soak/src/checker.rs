@@ -1,12 +1,14 @@
-//! [`Checker`]: whether what a cell says and what it has is as it should be.
+//! [`Checker`]: whether what the process of a cell prints, and what it has, is as it should be.
 
 mod ending;
 mod flat;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use ending::Exit;
 pub(crate) use flat::Memory;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -35,35 +37,47 @@ const NEVER_DOWN: [&str; 14] = [
 
 const OF_A_PROCESS: &str = "ledger.time.";
 
-/// So many looks in a row at a run that has no new env-steps, and no thread that runs or waits for a
-/// processor or a disk. No fault explains more, and a busy machine none.
-const IDLE_LOOKS: u64 = 15;
+/// So many samples since the last new env-steps found no thread that runs or waits for a processor or a disk.
+/// No fault takes that long, and a busy machine has threads that wait for a processor.
+const IDLE_SAMPLES: u64 = 15;
 
-/// A run without new env-steps hangs after so long, even if threads run.
+/// A run without new env-steps hangs after so many times its patience, even if threads run.
 const BUSY_PATIENCE: u32 = 5;
 
-/// The time of a run may differ from ours by so much: a step of the wall clock is longer.
+/// The time of a run may differ from the driver's by so many seconds: a step of the wall clock is longer.
 const CLOCKS: f64 = 60.0;
+
+/// Most results in a row that no checkpoint has: of a minute, where checkpoints are due every second.
+const UNSAVED: usize = 120;
+
+/// The numbers of a result by their paths.
+type Figures = BTreeMap<String, f64>;
 
 /// What is known of one cell.
 pub(crate) struct Checker {
-    cell: &'static Cell,
-    began: Instant,
-    warm_up: Duration,
+    pub(crate) cell: &'static Cell,
+    pub(crate) began: Instant,
+    pub(crate) share: Duration,
     /// Seconds since the beginning, and what the process had.
     pub(crate) samples: Vec<(f64, Census)>,
-    /// The figures of the last result.
-    last: BTreeMap<String, f64>,
-    /// Our time and the run's, of the first result of this process.
+    /// Seconds from the beginning to the last result.
+    last_result: f64,
+    /// The newest result that a checkpoint has, and all after it. A figure that later results do not have
+    /// stays as it was.
+    saved: Figures,
+    unsaved: VecDeque<Figures>,
+    /// Whether the process before this one was killed.
+    was_killed: bool,
+    /// The driver's time and the run's, of the first result of this process.
     clocks: Option<(Instant, f64)>,
     pub(crate) results: u64,
     pub(crate) processes: u64,
     pub(crate) env_steps: f64,
-    /// When env-steps were last seen to grow, or the process to begin, and how many looks since then saw no
-    /// thread that runs.
+    /// When env-steps were last seen to grow, or the process to begin, and how many samples since then found
+    /// no thread that runs.
     progress: (Instant, u64),
     pub(crate) longest_stall: Duration,
-    /// What the process has said of its end.
+    /// What the process has printed of its end.
     ended: Option<Value>,
     /// Each kind of failure: the first, and how many.
     failures: BTreeMap<&'static str, (String, u64)>,
@@ -75,9 +89,12 @@ impl Checker {
         Self {
             cell,
             began: now,
-            warm_up: (share / 4).clamp(Duration::from_secs(2), Duration::from_secs(180)),
+            share,
             samples: Vec::new(),
-            last: BTreeMap::new(),
+            last_result: 0.0,
+            saved: Figures::new(),
+            unsaved: VecDeque::new(),
+            was_killed: false,
             clocks: None,
             results: 0,
             processes: 0,
@@ -89,13 +106,19 @@ impl Checker {
         }
     }
 
-    /// Another process plays the cell, `from` the checkpoint of one that ended or of one that was killed.
+    /// Another process runs the cell, from the last result of one that ended, or from the newest checkpoint of
+    /// one that was killed.
     pub(crate) fn restarted(&mut self, was_killed: bool) {
         self.processes += 1;
         self.progress = (Instant::now(), 0);
         self.clocks = None;
         self.ended = None;
-        self.last.retain(|path, _| !was_killed && !path.starts_with(OF_A_PROCESS));
+        self.was_killed = was_killed;
+        if let Some(last) = self.unsaved.pop_back().filter(|_| !was_killed) {
+            self.saved = last;
+        }
+        self.unsaved.clear();
+        self.saved.retain(|path, _| !path.starts_with(OF_A_PROCESS));
     }
 
     pub(crate) fn fail(&mut self, kind: &'static str, what: impl FnOnce() -> String) {
@@ -111,15 +134,11 @@ impl Checker {
         self.failures.iter().map(line).collect()
     }
 
-    /// How long nothing has moved.
-    pub(crate) fn still_for(&self) -> Duration {
-        self.progress.0.elapsed()
-    }
-
-    /// Whether that is a hang.
-    pub(crate) fn hangs(&self) -> bool {
-        let patience = Duration::from_secs(self.cell.patience_secs);
-        self.progress.1 >= patience.as_secs() || self.still_for() > BUSY_PATIENCE * patience
+    /// Why the run is taken to hang, if it is.
+    pub(crate) fn hang(&self) -> Option<String> {
+        let (patience, still) = (self.cell.patience(), self.progress.0.elapsed());
+        let hangs = self.progress.1 >= patience.as_secs() || still > BUSY_PATIENCE * patience;
+        hangs.then(|| format!("no new env-steps for {still:.0?}, {} samples without a running thread", self.progress.1))
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -129,8 +148,8 @@ impl Checker {
     /// What the process has now.
     pub(crate) fn sample(&mut self, census: Census) {
         self.progress.1 += u64::from(census.running == 0);
-        if self.progress.1 == IDLE_LOOKS {
-            self.fail("stall", || format!("{IDLE_LOOKS} s in which no thread ran"));
+        if self.progress.1 == IDLE_SAMPLES {
+            self.fail("stall", || format!("no new env-steps, and {IDLE_SAMPLES} samples without a running thread"));
         }
         // What a run starts with and gives back, both in milliseconds, is judged by the process itself.
         if self.clocks.is_some() && self.ended.is_none() {
@@ -141,7 +160,7 @@ impl Checker {
     /// A line of the process.
     pub(crate) fn line(&mut self, line: &str) {
         match serde_json::from_str::<Value>(line) {
-            Ok(mut said) if said.get("ended").is_some() => self.ended = Some(said["ended"].take()),
+            Ok(mut value) if value.get("ended").is_some() => self.ended = Some(value["ended"].take()),
             Ok(result) => self.result(&result),
             Err(error) => self.fail("line", || format!("{error}: {line:.200}")),
         }
@@ -149,51 +168,73 @@ impl Checker {
 
     fn result(&mut self, result: &Value) {
         self.results += 1;
-        let mut figures = BTreeMap::new();
+        self.last_result = self.began.elapsed().as_secs_f64();
+        let mut figures = Figures::new();
         flatten(result, String::new(), &mut figures);
-        self.follows(&figures);
         let is_first = self.clocks.is_none();
+        self.follows(&figures, is_first);
         self.clock(figures.get("time_total_s").copied().unwrap_or(f64::NAN));
-        if let Err(why) = steps_add_up(&result["ledger"]["steps"], &result["counters"]) {
+        if let Err(why) = steps_add_up(&result["ledger"]["steps"], Some(&result["counters"])) {
             self.fail("steps", || why);
         }
         if let Err(why) = time_adds_up(&result["ledger"]["time"]) {
             self.fail("time", || why);
         }
-        let env_steps = figures.get("num_env_steps_sampled").copied().unwrap_or(f64::NAN);
-        let moved = self.last.get("num_env_steps_sampled").is_none_or(|before| env_steps > *before);
-        if moved {
+        self.env_steps = figures.get("num_env_steps_sampled").copied().unwrap_or(f64::NAN);
+        if self.last().get("num_env_steps_sampled").is_none_or(|before| self.env_steps > *before) {
             if !is_first {
-                self.longest_stall = self.longest_stall.max(self.still_for());
+                self.longest_stall = self.longest_stall.max(self.progress.0.elapsed());
             }
             self.progress = (Instant::now(), 0);
         }
-        self.env_steps = env_steps;
-        self.last.extend(figures);
+        self.keep(figures);
+    }
+
+    /// The figures of the last result; after a kill, of the newest one that a checkpoint has.
+    fn last(&self) -> &Figures {
+        self.unsaved.back().unwrap_or(&self.saved)
+    }
+
+    /// Keeps the figures of a result until a checkpoint has those of a later one.
+    fn keep(&mut self, figures: Figures) {
+        let saved = figures.get("checkpoint.last_iteration").copied();
+        let mut last = self.last().clone();
+        last.extend(figures);
+        self.unsaved.push_back(last);
+        let is_saved = |figures: &Figures| saved >= figures.get("training_iteration").copied();
+        while let Some(oldest) = self.unsaved.pop_front_if(|oldest| is_saved(oldest)) {
+            self.saved = oldest;
+        }
+        if self.unsaved.len() > UNSAVED {
+            self.fail("checkpoint", || format!("none has any of the last {UNSAVED} results"));
+            self.unsaved.pop_front();
+        }
     }
 
     /// Nothing goes back, and no result is left out.
-    fn follows(&mut self, figures: &BTreeMap<String, f64>) {
-        let before = std::mem::take(&mut self.last);
-        for (path, figure) in figures {
-            let Some(earlier) = before.get(path) else { continue };
-            if never_goes_down(path) && *figure < earlier - 1e-6 {
+    fn follows(&mut self, figures: &Figures, is_first: bool) {
+        let back = |path: &str, earlier: f64, figure: f64| {
+            // A process that resumes a run begins another life of it.
+            never_goes_down(path) && (figure < earlier - 1e-6 || is_first && path == "life" && figure <= earlier)
+        };
+        let both = figures.iter().filter_map(|(path, figure)| Some((path.clone(), *self.last().get(path)?, *figure)));
+        for (path, earlier, figure) in both.collect::<Vec<_>>() {
+            if back(&path, earlier, figure) {
                 self.fail("goes back", || format!("{path} was {earlier} and is {figure}"));
             }
-            // The last result of a run is not always said: its limits may be reached within it.
-            if path == "training_iteration" && *figure > earlier + 1.0 {
+            // A checkpoint may be newer than the last result of a process that is killed.
+            if path == "training_iteration" && figure > earlier + 1.0 && !(is_first && self.was_killed) {
                 self.fail("gap", || format!("result {figure} follows {earlier}"));
             }
         }
-        self.last = before;
     }
 
-    /// The time of the run passes as ours does.
+    /// The time of the run passes as the driver's does.
     fn clock(&mut self, time_total: f64) {
         let (since, first) = *self.clocks.get_or_insert_with(|| (Instant::now(), time_total));
-        let (theirs, ours) = (time_total - first, since.elapsed().as_secs_f64());
-        if theirs.is_nan() || (theirs - ours).abs() > CLOCKS {
-            self.fail("clock", || format!("the run took {theirs:.1} s, and really {ours:.1} s"));
+        let (of_run, of_driver) = (time_total - first, since.elapsed().as_secs_f64());
+        if of_run.is_nan() || (of_run - of_driver).abs() > CLOCKS {
+            self.fail("clock", || format!("the run took {of_run:.1} s by its clock, {of_driver:.1} s by the driver's"));
         }
     }
 }
@@ -206,7 +247,7 @@ fn never_goes_down(path: &str) -> bool {
 }
 
 /// Every number with its path.
-fn flatten(value: &Value, path: String, figures: &mut BTreeMap<String, f64>) {
+fn flatten(value: &Value, path: String, figures: &mut Figures) {
     match value {
         Value::Object(entries) => {
             for (key, value) in entries {
@@ -217,27 +258,30 @@ fn flatten(value: &Value, path: String, figures: &mut BTreeMap<String, f64>) {
     }
 }
 
-/// Whether all steps sampled are somewhere, by the figures themselves: pronk's own check is not asked.
-fn steps_add_up(steps: &Value, counters: &Value) -> Result<(), String> {
+/// Whether all steps sampled are somewhere, by the figures themselves: pronk's own check is not used.
+fn steps_add_up(steps: &Value, counters: Option<&Value>) -> Result<(), String> {
     for unit in ["env", "agent"] {
         let of = |what: &str| steps[what][unit].as_u64().ok_or(format!("{what}.{unit} is missing in {steps}"));
         let by_name = |what: &str| -> u64 {
             steps[what].as_object().into_iter().flatten().filter_map(|(_, steps)| steps[unit].as_u64()).sum()
         };
         let (sampled, dropped, lost) = (of("sampled")?, by_name("dropped"), by_name("lost"));
-        let (trained, in_flight) = (of("trained_once")?, of("in_flight")?);
+        let (trained, passes, in_flight) = (of("trained_once")?, of("trained_passes")?, of("in_flight")?);
         if sampled != trained + in_flight + dropped + lost {
             return Err(format!(
                 "{sampled} {unit}-steps are not {trained} + {in_flight} + {dropped} + {lost}: {steps}"
             ));
         }
-        if of("trained_passes")? < trained {
+        if passes < trained {
             return Err(format!("more {unit}-steps are trained on than in passes: {steps}"));
         }
-        let same = [("sampled", sampled), ("trained_once", trained), ("dropped", dropped), ("lost", lost)];
+        let Some(counters) = counters else { continue };
+        let same = [("sampled", sampled), ("trained_once", trained), ("trained", passes)];
+        // There are no counters of agent-steps dropped and lost.
+        let same = same.into_iter().chain([("dropped", dropped), ("lost", lost)].into_iter().filter(|_| unit == "env"));
         for (what, figure) in same {
             let counter = &counters[format!("num_{unit}_steps_{what}")];
-            if counter.as_u64().is_some_and(|counter| counter != figure) {
+            if counter.as_u64() != Some(figure) {
                 return Err(format!("the counter of {unit}-steps {what} is {counter} and the ledger has {figure}"));
             }
         }
@@ -245,14 +289,14 @@ fn steps_add_up(steps: &Value, counters: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the states of each thread make its time.
+/// Whether the states of each thread make its time, which is read at one instant in nanoseconds.
 fn time_adds_up(threads: &Value) -> Result<(), String> {
     let threads = threads.as_object().filter(|threads| !threads.is_empty()).ok_or("there are no threads")?;
     for (thread, time) in threads {
         let states = time["states"].as_object().into_iter().flatten();
         let sum: f64 = states.filter_map(|(_, secs)| secs.as_f64()).sum();
         let wall = time["wall_secs"].as_f64().unwrap_or(f64::NAN);
-        if wall.is_nan() || (sum - wall).abs() > 1e-3 * wall + 1e-3 {
+        if wall.is_nan() || (sum - wall).abs() > 1e-3 + 1e-9 * wall {
             return Err(format!("the states of {thread} take {sum} s of {wall} s: {time}"));
         }
     }

@@ -1,4 +1,4 @@
-/* Preloaded into a process, steps its wall clock by the seconds that a file says, and leaves its other clocks alone. */
+/* Preloaded into a process, steps its wall clock by the seconds in a file, and leaves its other clocks alone. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>

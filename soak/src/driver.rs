@@ -1,4 +1,4 @@
-//! The driver: plays the cells of the matrix, some at a time, and watches each.
+//! The driver: runs the cells of the matrix, some at a time, and watches each.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use rustix::process::Signal;
 
-use crate::arguments::{Plan, Scene};
+use crate::arguments::{Job, Plan};
 use crate::cells::{Cell, Fault, MATRIX};
 use crate::census::Census;
 use crate::checker::{Checker, Exit};
@@ -21,16 +21,13 @@ use crate::stacks;
 use crate::table::{Row, Table};
 use crate::tools;
 
-/// How often a process is looked at.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often a sample is taken of a process.
+const SAMPLE: Duration = Duration::from_secs(1);
 
-/// How long the driver listens before it looks whether a fault is due.
+/// How long the driver waits for a line before it checks whether a fault is due.
 const LISTEN: Duration = Duration::from_millis(50);
 
-/// How long after its limit of time a run may take to end, and its process after it has closed its output.
-const OVERTIME: Duration = Duration::from_secs(120);
-
-/// Plays what is planned; whether every check has passed.
+/// Runs what is planned; whether every check has passed.
 pub(crate) fn soak(plan: &Plan) -> anyhow::Result<bool> {
     let cells = chosen(plan)?;
     fs::create_dir_all(&plan.out)?;
@@ -49,19 +46,19 @@ pub(crate) fn soak(plan: &Plan) -> anyhow::Result<bool> {
     turns.sort_by_key(|(pass, _)| *pass);
     let turns = Mutex::new(turns.into_iter());
     let site = Site { out: &out, work: work.path(), share, seed: plan.seed };
-    let play = || -> anyhow::Result<()> {
+    let run = || -> anyhow::Result<()> {
         loop {
             let Some((pass, cell)) = lock(&turns).next() else { return Ok(()) };
-            let row = site.play(cell, pass).with_context(|| format!("cell `{}`", cell.name))?;
+            let row = site.run(cell, pass);
             lock(&table).add(row)?;
         }
     };
     std::thread::scope(|threads| {
-        let start = |job| std::thread::Builder::new().name(format!("soak-{job}")).spawn_scoped(threads, play);
+        let start = |number| std::thread::Builder::new().name(format!("soak-{number}")).spawn_scoped(threads, run);
         let jobs = (1..=plan.jobs.get()).map(start).collect::<Result<Vec<_>, _>>()?;
         jobs.into_iter().try_for_each(|job| job.join().unwrap_or_else(|_| anyhow::bail!("the driver panicked")))
     })?;
-    Ok(lock(&table).passed())
+    lock(&table).end()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -80,7 +77,7 @@ fn chosen(plan: &Plan) -> anyhow::Result<Vec<&'static Cell>> {
     plan.cell.iter().map(named).collect()
 }
 
-/// Where cells are played, and for how long.
+/// Where cells are run, and for how long.
 struct Site<'a> {
     out: &'a Path,
     work: &'a Path,
@@ -88,58 +85,64 @@ struct Site<'a> {
     seed: u64,
 }
 
-/// One cell while it is played.
+/// One cell while it runs.
 struct Watch {
-    cell: &'static Cell,
     checker: Checker,
     faults: Faults,
-    began: Instant,
-    share: Duration,
     /// Its standard error, and the stacks of one that hangs.
     errors: PathBuf,
     stacks: PathBuf,
 }
 
 impl Site<'_> {
-    fn play(&self, cell: &'static Cell, pass: u64) -> anyhow::Result<Row> {
+    fn run(&self, cell: &'static Cell, pass: u64) -> Row {
         let seed = self.seed + pass;
         let folder = self.work.join(format!("{}-{pass}", cell.name));
-        fs::create_dir(&folder)?;
         let secs = (cell.fault != Fault::Signals).then_some(self.share.as_secs());
-        let scene = Scene { cell: cell.name.to_owned(), folder, tools: self.work.to_owned(), secs, seed };
+        let job = Job { cell: cell.name.to_owned(), folder, tools: self.work.to_owned(), secs, seed };
         let file = |ending: &str| self.out.join(format!("{}-{pass}.{ending}", cell.name));
         let mut watch = Watch {
-            cell,
             checker: Checker::new(cell, self.share),
-            faults: Faults::new(cell.fault, &scene.folder, seed),
-            began: Instant::now(),
-            share: self.share,
+            faults: Faults::new(cell.fault, &job.folder, seed),
             errors: file("stderr"),
             stacks: file("stacks"),
         };
-        fs::write(&watch.errors, "")?;
-        let mut was_killed = false;
-        loop {
-            watch.checker.restarted(was_killed);
-            watch.faults.restarted();
-            watch.process(Process::start(cell, &scene, &watch.errors)?)?;
-            was_killed = watch.faults.signalled == Some(Signal::KILL);
-            // One that signals end goes on in another process until its time is over.
-            if cell.fault != Fault::Signals || watch.began.elapsed() >= self.share {
-                break;
-            }
+        let watched = watch.processes(&job).and_then(|()| Ok(fs::write(file("csv"), watch.checker.csv())?));
+        // One cell that cannot be watched, such as without a folder, does not end the others.
+        if let Err(error) = watched {
+            watch.checker.fail("driver", || format!("{error:#}"));
         }
-        fs::remove_dir_all(&scene.folder)?;
-        fs::write(file("csv"), watch.checker.csv())?;
-        watch.checker.felt(watch.faults.count, self.share);
-        Ok(Row::of(cell, pass, watch.began.elapsed(), watch.faults.count, watch.checker))
+        watch.checker.felt(watch.faults.count);
+        let Watch { checker, faults, .. } = watch;
+        Row { pass, took: checker.began.elapsed(), faults: faults.count, checker }
     }
 }
 
 impl Watch {
+    /// Watches the processes of a job, one after the other, until its time is over.
+    fn processes(&mut self, job: &Job) -> anyhow::Result<()> {
+        fs::create_dir(&job.folder)?;
+        fs::write(&self.errors, "")?;
+        let mut was_killed = false;
+        loop {
+            self.checker.restarted(was_killed);
+            self.faults.restarted();
+            self.process(Process::start(self.checker.cell, job, &self.errors)?)?;
+            was_killed = self.signalled() == Some(Signal::KILL);
+            // One that signals end goes on in another process until its time is over.
+            if self.checker.cell.fault != Fault::Signals || self.checker.began.elapsed() >= self.checker.share {
+                return Ok(fs::remove_dir_all(&job.folder)?);
+            }
+        }
+    }
+
+    fn signalled(&self) -> Option<Signal> {
+        self.faults.signalled.map(|(signal, _)| signal)
+    }
+
     /// Watches a process until it has ended.
     fn process(&mut self, mut process: Process) -> anyhow::Result<()> {
-        let mut looked = Instant::now();
+        let mut sampled = Instant::now();
         let mut has_begun = false;
         loop {
             match process.line(LISTEN) {
@@ -151,26 +154,34 @@ impl Watch {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             // Before its first result the file system of a full disk is not there.
-            if (has_begun || self.cell.fault == Fault::Signals) && !self.checker.has_ended() {
+            if (has_begun || self.checker.cell.fault == Fault::Signals) && !self.checker.has_ended() {
                 self.faults.act(process.id());
             }
-            if looked.elapsed() >= LOOK {
-                looked = Instant::now();
+            if sampled.elapsed() >= SAMPLE {
+                sampled = Instant::now();
                 if let Some(census) = Census::of(process.id()) {
                     self.checker.sample(census);
                 }
             }
-            let is_late = self.cell.fault != Fault::Signals && self.began.elapsed() > self.share + OVERTIME;
-            if self.checker.hangs() || is_late {
-                self.hangs(&mut process)?;
-                return Ok(());
+            if let Some(why) = self.checker.hang().or_else(|| self.late()) {
+                return self.hangs(&mut process, &why);
             }
         }
         let status = self.exit_status(&mut process)?;
-        let said = fs::read(&self.errors).unwrap_or_default();
-        let last_words = String::from_utf8_lossy(&said[said.len().saturating_sub(600)..]).into_owned();
-        self.checker.exit(&Exit { status, signalled: self.faults.signalled, last_words: &last_words });
+        let stderr = fs::read(&self.errors).unwrap_or_default();
+        let stderr = String::from_utf8_lossy(&stderr[stderr.len().saturating_sub(600)..]).into_owned();
+        self.checker.exit(&Exit { status, signalled: self.signalled(), stderr: &stderr });
         Ok(())
+    }
+
+    /// Why the process is late, if it is: a signal ends it, or else its limit of time.
+    fn late(&self) -> Option<String> {
+        let due = match self.checker.cell.fault {
+            Fault::Signals => self.faults.signalled?.1,
+            _ => self.checker.began + self.checker.share,
+        };
+        let overtime = due.elapsed();
+        (overtime > self.checker.cell.overtime()).then(|| format!("it runs {overtime:.0?} after it should have ended"))
     }
 
     /// Its status: it has closed its output, so it ends at once.
@@ -180,20 +191,19 @@ impl Watch {
             if let Some(status) = process.status()? {
                 return Ok(status);
             }
-            if closed.elapsed() > OVERTIME {
-                self.hangs(process)?;
+            if closed.elapsed() > self.checker.cell.overtime() {
+                self.hangs(process, "it has closed its output and does not end")?;
                 return Ok(ExitStatus::from_raw(Signal::KILL.as_raw()));
             }
             std::thread::park_timeout(LISTEN);
         }
     }
 
-    fn hangs(&mut self, process: &mut Process) -> anyhow::Result<()> {
-        let still = self.checker.still_for();
+    fn hangs(&mut self, process: &mut Process, why: &str) -> anyhow::Result<()> {
         fs::write(&self.stacks, stacks::of(process.id()))?;
         process.kill();
         let stacks = self.stacks.display().to_string();
-        self.checker.fail("hang", || format!("nothing has moved for {still:.0?}, see {stacks}"));
+        self.checker.fail("hang", || format!("{why}, see {stacks}"));
         Ok(())
     }
 }

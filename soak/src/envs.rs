@@ -1,4 +1,4 @@
-//! Environments that count their steps, lie, or are in processes that do.
+//! Environments that count their steps, return wrong values, or are in processes that break the protocol.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use pronk::rollout::{CallMonitor, VectorContext, VectorEnv};
 use pronk::{ActionRef, End, Env, EnvContext, EnvError, EnvFactory, EnvFailure, EnvSpec, ObsMut, Rng, Step};
 use serde_json::json;
 
-/// Steps that environments of workers have made, beside all books of pronk.
+/// Steps that environments of workers have made, counted outside of pronk.
 static STEPS: AtomicU64 = AtomicU64::new(0);
 
 pub(crate) fn steps_made() -> u64 {
@@ -61,7 +61,7 @@ impl<E: Env> Env for Counted<E> {
     }
 }
 
-/// CartPole that says what is not so, in one of `one_in` steps.
+/// CartPole that returns a wrong value in one of `one_in` steps.
 pub(crate) struct Liar {
     inner: CartPole,
     rng: Rng,
@@ -102,7 +102,7 @@ impl Env for Liar {
     }
 }
 
-/// The child of the protocol's conformance tests, which the driver has compiled; it may lie.
+/// The child of the protocol's conformance tests, which the driver has compiled; with `lie` it breaks the protocol.
 pub(crate) fn corridors(tools: &Path, lie: Option<&str>) -> ProcessEnvs {
     let config = lie.map(|lie| ("lie".to_owned(), json!(lie))).into_iter().collect();
     let program = Program { config, ..Program::new(tools.join("corridor")) };
@@ -114,14 +114,14 @@ pub(crate) fn corridors(tools: &Path, lie: Option<&str>) -> ProcessEnvs {
     }
 }
 
-/// Processes of which those of all workers but the first break the protocol, one after the other, each in
-/// another way.
+/// Processes of environments. Those of all workers but the first break the protocol, one after the other, each
+/// in another way.
 pub(crate) struct LyingProcesses {
     honest: ProcessEnvs,
     liars: Vec<ProcessEnvs>,
 }
 
-/// What `corridor.c` can do wrong in a step, or before it: that must not be the first, or no run begins.
+/// What `corridor.c` can do wrong, in a step or before it. The first one must be in a step, or no run begins.
 const LIES: [&str; 12] =
     ["answer", "protocol", "json", "size", "extra", "env", "message", "resize", "ends", "nan", "late", "quiet"];
 

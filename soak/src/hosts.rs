@@ -7,16 +7,16 @@ use pronk::buffer::{ShutdownGuard, ShutdownToken, shutdown};
 use pronk::hosts::{MemoryNetwork, Terms, Toll};
 use pronk::prelude::*;
 
-use crate::arguments::Scene;
+use crate::arguments::Job;
 use crate::envs::cartpole;
 use crate::trainings::{Ended, begin, config, to_the_end};
 
 /// Hosts that come, go and are cut off, over a network that loses, repeats and damages.
-pub(crate) fn train(scene: &Scene) -> anyhow::Result<Ended> {
-    let mut config = config(scene);
+pub(crate) fn train(job: &Job) -> anyhow::Result<Ended> {
+    let mut config = config(job);
     config.workers.num_rollout_workers = 0;
     let network = MemoryNetwork::with_toll(Toll {
-        seed: scene.seed,
+        seed: job.seed,
         lose_requests: 0.01,
         lose_replies: 0.01,
         repeat: 0.05,
@@ -24,16 +24,16 @@ pub(crate) fn train(scene: &Scene) -> anyhow::Result<Ended> {
         delay: Duration::from_micros(200),
     });
     let terms = Terms { lease: Duration::from_secs(2), beat: Duration::from_millis(100), ..Terms::default() };
-    let trainer = begin(scene, config, cartpole).listen(network.listen(), terms).build()?;
+    let trainer = begin(job, config, cartpole).listen(network.listen(), terms).build()?;
     std::thread::scope(|threads| {
         // Dropped at the end of the run, or if the second thread cannot be started.
         let (over, run) = shutdown();
         for (name, seed) in [("a", 1), ("b", 2)] {
-            let (network, run, rng) = (&network, run.clone(), Rng::stream(scene.seed, &[seed]));
+            let (network, run, rng) = (&network, run.clone(), Rng::stream(job.seed, &[seed]));
             let host = move || come_and_go(network, name, rng, &run);
             std::thread::Builder::new().name(format!("host-{name}")).spawn_scoped(threads, host)?;
         }
-        let ended = to_the_end(scene, trainer);
+        let ended = to_the_end(job, trainer);
         drop(over);
         ended
     })
@@ -50,13 +50,13 @@ fn come_and_go(network: &MemoryNetwork, name: &str, mut rng: Rng, run: &Shutdown
         let cut = (rng.below(2) == 0).then_some((network, name));
         std::thread::scope(|threads| {
             threads.spawn(|| leave(run, stay, cut, leaves));
-            // Whether it has left, was turned away or found no learner: it comes again.
+            // After it has left, was refused or found no learner, it joins again.
             let _ = host.run();
         });
     }
 }
 
-/// Ends a host after its stay. One that is cut off loses its lease, and cannot say that it leaves.
+/// Ends a host after its stay. One that is cut off loses its lease, as it cannot announce that it leaves.
 fn leave(run: &ShutdownToken, stay: Duration, cut: Option<(&MemoryNetwork, &str)>, leaves: ShutdownGuard) {
     let is_over = run.sleep(stay).is_err();
     if let Some((network, name)) = cut.filter(|_| !is_over) {

@@ -1,7 +1,7 @@
-//! `pronk-soak`: runs under faults for hours, and a checker that looks every second.
+//! `pronk-soak`: runs under faults for hours, and a checker that samples them every second.
 //!
 //! The driver starts each cell of a matrix as a process of this program, does to it what comes from outside,
-//! and judges what it says and what the system says of it. `README.md` has the picture.
+//! and judges its output and what the system reports of it. `README.md` has the picture.
 
 mod arguments;
 mod cells;
@@ -10,14 +10,14 @@ mod checker;
 mod driver;
 mod envs;
 mod hosts;
+mod output;
 mod outside;
-mod play;
 mod process;
+mod run;
 mod sabotage;
 mod slope;
 mod stacks;
 mod table;
-mod tell;
 mod tools;
 mod trainings;
 
@@ -34,7 +34,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     match arguments.work {
-        Some(Work::Play(scene)) => play::play(&scene),
+        Some(Work::Run(job)) => run::run(&job),
         None => {
             let passed = driver::soak(&arguments.plan)?;
             Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })

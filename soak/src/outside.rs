@@ -9,7 +9,7 @@ use pronk::Rng;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cells::Fault;
-use crate::census::{children, parent_of};
+use crate::census::{children, is_live_child};
 
 /// The faults of one cell.
 pub(crate) struct Faults {
@@ -21,8 +21,8 @@ pub(crate) struct Faults {
     stopped: Vec<(u32, Instant)>,
     is_full: bool,
     pub(crate) count: u64,
-    /// The signal that the process was sent last, if it ends by one.
-    pub(crate) signalled: Option<Signal>,
+    /// The signal that the process was sent, if it ends by one, and when.
+    pub(crate) signalled: Option<(Signal, Instant)>,
 }
 
 /// The size of a disk that is filled.
@@ -45,7 +45,7 @@ impl Faults {
         Self { fault, rng, folder, due, stopped: Vec::new(), is_full: false, count: 0, signalled: None }
     }
 
-    /// Another process plays the cell.
+    /// Another process runs the cell.
     pub(crate) fn restarted(&mut self) {
         self.signalled = None;
         self.due = soon(&mut self.rng);
@@ -54,11 +54,10 @@ impl Faults {
     /// Does to the process what is due.
     pub(crate) fn act(&mut self, process: u32) {
         let now = Instant::now();
-        // The number may be another process's by now.
         let (over, still): (Vec<_>, _) = self.stopped.drain(..).partition(|(_, until)| *until <= now);
         self.stopped = still;
-        for (child, _) in over.into_iter().filter(|(child, _)| parent_of(*child) == Some(process)) {
-            send(child, Signal::CONT);
+        for (child, _) in over {
+            send_to_child(child, process, Signal::CONT);
         }
         if now < self.due {
             return;
@@ -82,10 +81,10 @@ impl Faults {
         }
         let child = children[self.rng.below(children.len() as u64) as usize];
         if self.rng.below(2) == 0 {
-            return send(child, Signal::KILL);
+            return send_to_child(child, process, Signal::KILL);
         }
         self.stopped.push((child, Instant::now() + Duration::from_secs_f64(STOP * self.rng.next_f64())));
-        send(child, Signal::STOP)
+        send_to_child(child, process, Signal::STOP)
     }
 
     /// Once for each process.
@@ -94,7 +93,7 @@ impl Faults {
             return false;
         }
         let signal = [Signal::INT, Signal::TERM, Signal::KILL][self.rng.below(3) as usize];
-        self.signalled = Some(signal);
+        self.signalled = Some((signal, Instant::now()));
         send(process, signal)
     }
 
@@ -127,6 +126,11 @@ impl Faults {
 
 fn soon(rng: &mut Rng) -> Instant {
     Instant::now() + Duration::from_secs_f64(0.3 + (PAUSE - 0.3) * rng.next_f64())
+}
+
+/// Whether the child was there and had not ended; its number may be another process's by now.
+fn send_to_child(child: u32, parent: u32, signal: Signal) -> bool {
+    is_live_child(child, parent) && send(child, signal)
 }
 
 /// Whether the process was there.

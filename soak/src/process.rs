@@ -1,4 +1,4 @@
-//! [`Process`]: a process of a cell, and the lines that it says.
+//! [`Process`]: a process of a cell, and the lines that it prints.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::arguments::Scene;
+use crate::arguments::Job;
 use crate::cells::{Cell, Fault};
 use crate::outside::DISK_MIB;
 
-/// A process that plays a cell. Dropping kills it.
+/// A process that runs a cell. Dropping kills it.
 pub(crate) struct Process {
     child: Child,
     lines: Receiver<String>,
@@ -21,19 +21,19 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts it; what it writes to its standard error goes to `errors`.
-    pub(crate) fn start(cell: &Cell, scene: &Scene, errors: &Path) -> anyhow::Result<Self> {
-        let mut command = command(cell, scene)?;
-        command.arg("play").arg(&scene.cell).arg("--folder").arg(&scene.folder).arg("--tools").arg(&scene.tools);
-        command.arg("--seed").arg(scene.seed.to_string());
-        if let Some(secs) = scene.secs {
+    pub(crate) fn start(cell: &Cell, job: &Job, errors: &Path) -> anyhow::Result<Self> {
+        let mut command = command(cell, job)?;
+        command.arg("run").arg(&job.cell).arg("--folder").arg(&job.folder).arg("--tools").arg(&job.tools);
+        command.arg("--seed").arg(job.seed.to_string());
+        if let Some(secs) = job.secs {
             command.arg("--secs").arg(secs.to_string());
         }
         let errors = File::options().create(true).append(true).open(errors)?;
         // Those of thousands of panics take most of the time, and much memory.
         command.env("RUST_BACKTRACE", "0");
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn()?;
-        let said = child.stdout.take().context("the process has no standard output")?;
-        Ok(Self { child, lines: read(said)? })
+        let output = child.stdout.take().context("the process has no standard output")?;
+        Ok(Self { child, lines: read(output)? })
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -63,13 +63,13 @@ impl Drop for Process {
 }
 
 /// This program, as the fault of a cell needs it to be started; each wrapper becomes it.
-fn command(cell: &Cell, scene: &Scene) -> anyhow::Result<Command> {
+fn command(cell: &Cell, job: &Job) -> anyhow::Result<Command> {
     let program = std::env::current_exe()?;
     let mut command = match cell.fault {
         Fault::FullDisk => {
             let script = format!(r#"mount -t tmpfs -o size={DISK_MIB}m soak "$0" && exec "$@""#);
             let mut command = Command::new("unshare");
-            command.args(["--mount", "--map-root-user", "sh", "-c", &script]).arg(&scene.folder).arg(program);
+            command.args(["--mount", "--map-root-user", "sh", "-c", &script]).arg(&job.folder).arg(program);
             command
         }
         Fault::Memory { kib } => {
@@ -80,18 +80,18 @@ fn command(cell: &Cell, scene: &Scene) -> anyhow::Result<Command> {
         _ => Command::new(program),
     };
     if cell.fault == Fault::Clock {
-        let clock = scene.folder.join("clock");
+        let clock = job.folder.join("clock");
         fs::write(&clock, 0_i64.to_ne_bytes())?;
-        command.env("LD_PRELOAD", scene.tools.join("clock.so")).env("PRONK_SOAK_CLOCK", clock);
+        command.env("LD_PRELOAD", job.tools.join("clock.so")).env("PRONK_SOAK_CLOCK", clock);
     }
     Ok(command)
 }
 
 /// Its lines, read by a thread that ends with its output.
-fn read(said: ChildStdout) -> std::io::Result<Receiver<String>> {
+fn read(output: ChildStdout) -> std::io::Result<Receiver<String>> {
     let (sender, lines) = sync_channel(64);
     std::thread::Builder::new().name("soak-lines".to_owned()).spawn(move || {
-        for line in BufReader::new(said).lines().map_while(Result::ok) {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
             if sender.send(line).is_err() {
                 return;
             }

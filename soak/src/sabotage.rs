@@ -1,34 +1,31 @@
-//! Runs that break what is checked, so that each check is seen to fail.
+//! Runs that break what is checked, so that checks of whole processes are seen to fail.
 
 use std::fs::File;
 
 use pronk::envs::CartPole;
 use pronk::prelude::*;
-use pronk::{ResultDict, reporter_fn};
-use serde_json::json;
+use pronk::reporter_fn;
 
-use crate::arguments::Scene;
+use crate::arguments::Job;
 use crate::envs::{Counted, cartpole};
-use crate::tell::say_value;
-use crate::trainings::{Ended, config, to_the_end, train};
+use crate::trainings::{Ended, begin, config, to_the_end, train};
 
-/// A run that does something with each of its results before it says it.
-fn with(scene: &Scene, mut change: impl FnMut(&mut ResultDict) + Send + 'static) -> anyhow::Result<Ended> {
-    let reporter = reporter_fn("saboteur", move |result: &ResultDict| {
-        let mut result = result.clone();
-        change(&mut result);
-        Ok(say_value(&json!(result.as_json()))?)
+/// A run that does something with each of its results.
+fn with(job: &Job, mut act: impl FnMut() + Send + 'static) -> anyhow::Result<Ended> {
+    let reporter = reporter_fn("saboteur", move |_: &_| {
+        act();
+        Ok(())
     });
-    to_the_end(scene, Trainer::builder(config(scene)).env(cartpole).reporter(reporter).build()?)
+    to_the_end(job, begin(job, config(job), cartpole).reporter(reporter).build()?)
 }
 
-pub(crate) fn leaks_descriptors(scene: &Scene) -> anyhow::Result<Ended> {
+pub(crate) fn leaks_descriptors(job: &Job) -> anyhow::Result<Ended> {
     let mut kept = Vec::new();
-    with(scene, move |_| kept.extend((0..40).map(|_| File::open("/dev/null"))))
+    with(job, move || kept.extend((0..40).map(|_| File::open("/dev/null"))))
 }
 
-pub(crate) fn leaks_threads(scene: &Scene) -> anyhow::Result<Ended> {
-    with(scene, |_| {
+pub(crate) fn leaks_threads(job: &Job) -> anyhow::Result<Ended> {
+    with(job, || {
         for _ in 0..10 {
             let kept = || loop {
                 std::thread::park();
@@ -38,37 +35,12 @@ pub(crate) fn leaks_threads(scene: &Scene) -> anyhow::Result<Ended> {
     })
 }
 
-pub(crate) fn leaks_memory(scene: &Scene) -> anyhow::Result<Ended> {
+pub(crate) fn leaks_memory(job: &Job) -> anyhow::Result<Ended> {
     let mut kept = Vec::new();
-    with(scene, move |_| kept.push(vec![1_u8; 64 << 20]))
+    with(job, move || kept.push(vec![1_u8; 64 << 20]))
 }
 
-/// Adds to a figure of the second result.
-fn add(scene: &Scene, path: &'static str, number: f64) -> anyhow::Result<Ended> {
-    let mut results = 0;
-    with(scene, move |result| {
-        results += 1;
-        if results == 2 {
-            let figure = result.number(path).unwrap_or_default() + number;
-            let figure = if figure.fract() == 0.0 { json!(figure as u64) } else { json!(figure) };
-            result.set(path, figure);
-        }
-    })
-}
-
-pub(crate) fn miscounts(scene: &Scene) -> anyhow::Result<Ended> {
-    add(scene, "ledger.steps.trained_once.env", 1.0)
-}
-
-pub(crate) fn loses_time(scene: &Scene) -> anyhow::Result<Ended> {
-    add(scene, "ledger.time.learner.wall_secs", 0.3)
-}
-
-pub(crate) fn goes_back(scene: &Scene) -> anyhow::Result<Ended> {
-    add(scene, "counters.num_weight_broadcasts", 1e9)
-}
-
-/// CartPole, one of whose steps is beside the books.
+/// CartPole that makes a step in some resets, which no ledger counts.
 struct Unbooked(CartPole);
 
 impl Env for Unbooked {
@@ -89,13 +61,13 @@ impl Env for Unbooked {
     }
 }
 
-pub(crate) fn skips_a_step(scene: &Scene) -> anyhow::Result<Ended> {
-    train(scene, config(scene), |_: &EnvContext| Counted::new(Unbooked(CartPole::new())))
+pub(crate) fn skips_a_step(job: &Job) -> anyhow::Result<Ended> {
+    train(job, config(job), |_: &EnvContext| Counted::new(Unbooked(CartPole::new())))
 }
 
-pub(crate) fn stalls(scene: &Scene) -> anyhow::Result<Ended> {
+pub(crate) fn stalls(job: &Job) -> anyhow::Result<Ended> {
     let mut results = 0;
-    with(scene, move |_| {
+    with(job, move || {
         results += 1;
         if results == 2 {
             loop {
@@ -105,8 +77,15 @@ pub(crate) fn stalls(scene: &Scene) -> anyhow::Result<Ended> {
     })
 }
 
-pub(crate) fn fails(scene: &Scene) -> anyhow::Result<Ended> {
-    let mut config = config(scene);
+/// A run that begins again when a signal has ended it.
+pub(crate) fn ignores_signals(job: &Job) -> anyhow::Result<Ended> {
+    loop {
+        train(job, config(job), cartpole)?;
+    }
+}
+
+pub(crate) fn fails(job: &Job) -> anyhow::Result<Ended> {
+    let mut config = config(job);
     config.learner.lr = 1e38;
-    train(scene, config, cartpole)
+    train(job, config, cartpole)
 }

@@ -10,8 +10,8 @@ pub(crate) struct Slope {
 }
 
 impl Slope {
-    /// Through the lowest of each `window` of `x`, which leaves out what is soon given back; `None` with
-    /// fewer than four windows.
+    /// Through the lowest of each `window` of `x`, which leaves out what is soon given back. The last window is
+    /// seldom complete and does not count; `None` with fewer than four others.
     pub(crate) fn of_floors(points: &[(f64, f64)], window: f64) -> Option<Self> {
         let first = points.first()?.0;
         let mut floors: Vec<(f64, f64)> = Vec::new();
@@ -22,6 +22,7 @@ impl Slope {
                 _ => floors.push((middle, y)),
             }
         }
+        floors.pop();
         Self::of(&floors)
     }
 
@@ -49,7 +50,7 @@ mod tests {
         let points: Vec<_> = (0..100).map(|x| (f64::from(x), 3.0 * f64::from(x) + 1.0)).collect();
         let line = Slope::of_floors(&points, 10.0).unwrap();
         assert!((line.slope - 3.0).abs() < 1e-9 && line.error < 1e-9, "{line:?}");
-        assert_eq!(Slope::of_floors(&points[..30], 10.0), None, "three windows are too few");
+        assert_eq!(Slope::of_floors(&points[..40], 10.0), None, "three windows are too few");
     }
 
     #[test]

@@ -4,9 +4,10 @@ use std::fmt::Write;
 use std::fs;
 use std::process::Command;
 
-/// The stack of every thread by gdb, or else what the kernel says of each.
+/// The stack of every thread by gdb, which has a minute, and what the kernel reports of each.
 pub(crate) fn of(pid: u32) -> String {
-    let gdb = Command::new("gdb").args(["-p", &pid.to_string(), "-batch", "-ex", "thread apply all bt 40"]).output();
+    let gdb = ["--kill-after=5", "60", "gdb", "-p", &pid.to_string(), "-batch", "-ex", "thread apply all bt 40"];
+    let gdb = Command::new("timeout").args(gdb).output();
     let mut text = match gdb {
         Ok(output) => String::from_utf8_lossy(&output.stdout).into_owned(),
         Err(error) => format!("gdb: {error}\n"),

@@ -28,7 +28,7 @@ pub(crate) fn compile(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Why a cell cannot be played here; `None` if it can.
+/// Why a cell cannot be run here; `None` if it can.
 pub(crate) fn missing(cell: &Cell, folder: &Path) -> Option<String> {
     match cell.fault {
         Fault::FullDisk => {
@@ -39,7 +39,7 @@ pub(crate) fn missing(cell: &Cell, folder: &Path) -> Option<String> {
                 Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
                 Err(error) => format!("unshare: {error}"),
             };
-            Some(format!("a file system of its own cannot be had: {why}"))
+            Some(format!("no file system can be mounted for it: {why}"))
         }
         _ => None,
     }

@@ -13,9 +13,9 @@ use pronk::{
     TrainerBuilder, reporter_fn,
 };
 
-use crate::arguments::Scene;
+use crate::arguments::Job;
 use crate::envs::{Counted, Liar, LyingProcesses, cartpole, corridors};
-use crate::tell::Teller;
+use crate::output;
 
 /// How a run ended.
 pub(crate) struct Ended {
@@ -23,13 +23,13 @@ pub(crate) struct Ended {
     pub(crate) cause: Option<TrainError>,
 }
 
-/// Trains until the end of the scene's time, a signal or a failure.
-pub(crate) type Train = fn(&Scene) -> anyhow::Result<Ended>;
+/// Trains until the end of the job's time, a signal or a failure.
+pub(crate) type Train = fn(&Job) -> anyhow::Result<Ended>;
 
-/// Two workers, a small network, a result every half second and a checkpoint every second; failures may go on
-/// for ever.
-pub(crate) fn config(scene: &Scene) -> TrainerConfig {
-    let mut config = TrainerConfig { seed: scene.seed, ..TrainerConfig::default() };
+/// Two workers, a small network, a result every half second and a checkpoint every second; any number of
+/// failures is tolerated.
+pub(crate) fn config(job: &Job) -> TrainerConfig {
+    let mut config = TrainerConfig { seed: job.seed, ..TrainerConfig::default() };
     config.workers.num_envs_per_worker = 4;
     config.workers.rollout_fragment_length = 20;
     config.learner.train_batch_size = 160;
@@ -43,18 +43,18 @@ pub(crate) fn config(scene: &Scene) -> TrainerConfig {
     config
 }
 
-/// The run of a scene: what it says, its logs and its checkpoints.
-pub(crate) fn begin(scene: &Scene, config: TrainerConfig, env: impl EnvFactory + 'static) -> TrainerBuilder<OneAgent> {
-    dressed(scene, Trainer::builder(config).env(env))
+/// The run of a job: what it prints, its logs and its checkpoints.
+pub(crate) fn begin(job: &Job, config: TrainerConfig, env: impl EnvFactory + 'static) -> TrainerBuilder<OneAgent> {
+    dressed(job, Trainer::builder(config).env(env))
 }
 
-fn dressed<A>(scene: &Scene, run: TrainerBuilder<A>) -> TrainerBuilder<A> {
-    let run = run.checkpoints(scene.folder.join("checkpoints")).resume(Resume::auto());
-    run.log_to(scene.folder.join("log")).reporter(Teller)
+fn dressed<A>(job: &Job, run: TrainerBuilder<A>) -> TrainerBuilder<A> {
+    let run = run.checkpoints(job.folder.join("checkpoints")).resume(Resume::auto());
+    run.log_to(job.folder.join("log")).reporter(output::reporter())
 }
 
-pub(crate) fn to_the_end(scene: &Scene, trainer: Trainer) -> anyhow::Result<Ended> {
-    let time = scene.time();
+pub(crate) fn to_the_end(job: &Job, trainer: Trainer) -> anyhow::Result<Ended> {
+    let time = job.time();
     let ended = trainer.run(StopWhen { time, ..StopWhen::default() });
     Ok(match ended {
         Ok(run) => Ended { run, cause: None },
@@ -62,87 +62,87 @@ pub(crate) fn to_the_end(scene: &Scene, trainer: Trainer) -> anyhow::Result<Ende
     })
 }
 
-pub(crate) fn train(scene: &Scene, config: TrainerConfig, env: impl EnvFactory + 'static) -> anyhow::Result<Ended> {
-    to_the_end(scene, begin(scene, config, env).build()?)
+pub(crate) fn train(job: &Job, config: TrainerConfig, env: impl EnvFactory + 'static) -> anyhow::Result<Ended> {
+    to_the_end(job, begin(job, config, env).build()?)
 }
 
-pub(crate) fn plain(scene: &Scene) -> anyhow::Result<Ended> {
-    let tensorboard = TensorBoard::create(scene.folder.join("events"))?;
-    to_the_end(scene, begin(scene, config(scene), cartpole).reporter(tensorboard).build()?)
+pub(crate) fn plain(job: &Job) -> anyhow::Result<Ended> {
+    let tensorboard = TensorBoard::create(job.folder.join("events"))?;
+    to_the_end(job, begin(job, config(job), cartpole).reporter(tensorboard).build()?)
 }
 
-pub(crate) fn without_threads(scene: &Scene) -> anyhow::Result<Ended> {
-    let mut config = config(scene);
+pub(crate) fn without_threads(job: &Job) -> anyhow::Result<Ended> {
+    let mut config = config(job);
     config.workers.num_rollout_workers = 0;
-    train(scene, config, cartpole)
+    train(job, config, cartpole)
 }
 
-pub(crate) fn in_turns(scene: &Scene) -> anyhow::Result<Ended> {
-    let mut config = TrainerConfig { algorithm: PpoConfig::default().into(), ..config(scene) };
+pub(crate) fn in_turns(job: &Job) -> anyhow::Result<Ended> {
+    let mut config = TrainerConfig { algorithm: PpoConfig::default().into(), ..config(job) };
     config.learner.admission = Admission::Deterministic { lag: 1 };
     config.learner.num_sgd_iter = 2;
     config.learner.sgd_minibatch_size = NonZeroUsize::new(80);
     // An iteration has so many, whatever the time they take.
     config.results.min_sample_timesteps_per_iteration = 16_000;
     config.results.weights_digest = true;
-    train(scene, config, cartpole)
+    train(job, config, cartpole)
 }
 
-pub(crate) fn replayed(scene: &Scene) -> anyhow::Result<Ended> {
-    let mut config = TrainerConfig { algorithm: AppoConfig::default().into(), ..config(scene) };
+pub(crate) fn replayed(job: &Job) -> anyhow::Result<Ended> {
+    let mut config = TrainerConfig { algorithm: AppoConfig::default().into(), ..config(job) };
     config.learner.replay_proportion = 0.5;
     config.learner.replay_buffer_num_slots = 50;
     config.learner.num_sgd_iter = 2;
     config.learner.minibatch_buffer_size = 2;
     config.learner.num_multi_gpu_tower_stacks = 2;
     config.learner.max_lag = Some(4);
-    train(scene, config, cartpole)
+    train(job, config, cartpole)
 }
 
-pub(crate) fn shared_inference(scene: &Scene) -> anyhow::Result<Ended> {
-    let mut config = config(scene);
+pub(crate) fn shared_inference(job: &Job) -> anyhow::Result<Ended> {
+    let mut config = config(job);
     config.workers.inference = InferencePlacement::Shared;
     config.workers.observation_filter = ObservationFilter::MeanStdFilter;
     config.workers.normalize_rewards = true;
     config.evaluation.every = Some(Duration::from_secs(1).into());
-    train(scene, config, cartpole)
+    train(job, config, cartpole)
 }
 
-pub(crate) fn groups(scene: &Scene) -> anyhow::Result<Ended> {
-    let mut config = config(scene);
+pub(crate) fn groups(job: &Job) -> anyhow::Result<Ended> {
+    let mut config = config(job);
     config.workers.num_env_groups = 2;
     config.workers.gather = Gather::AtLeast(NonZeroUsize::MIN);
     config.model.use_lstm = true;
     config.model.lstm_cell_size = 8;
-    train(scene, config, cartpole)
+    train(job, config, cartpole)
 }
 
-pub(crate) fn policies(scene: &Scene) -> anyhow::Result<Ended> {
+pub(crate) fn policies(job: &Job) -> anyhow::Result<Ended> {
     let agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
-    let run = Trainer::builder(config(scene)).multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents);
-    to_the_end(scene, dressed(scene, run).build()?)
+    let run = Trainer::builder(config(job)).multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents);
+    to_the_end(job, dressed(job, run).build()?)
 }
 
-fn chaos(scene: &Scene, chaos: ChaosConfig) -> impl EnvFactory + use<> {
-    ChaosConfig { seed: scene.seed, ..chaos }.wrap(|_: &EnvContext| Counted::new(CartPole::new()))
+fn chaos(job: &Job, chaos: ChaosConfig) -> impl EnvFactory + use<> {
+    ChaosConfig { seed: job.seed, ..chaos }.wrap(|_: &EnvContext| Counted::new(CartPole::new()))
 }
 
-pub(crate) fn panics(scene: &Scene) -> anyhow::Result<Ended> {
+pub(crate) fn panics(job: &Job) -> anyhow::Result<Ended> {
     let faults = ChaosConfig { panic: 5e-5, error: 5e-5, ..ChaosConfig::default() };
-    train(scene, config(scene), chaos(scene, faults))
+    train(job, config(job), chaos(job, faults))
 }
 
-pub(crate) fn panics_of_groups(scene: &Scene) -> anyhow::Result<Ended> {
-    let mut config = config(scene);
+pub(crate) fn panics_of_groups(job: &Job) -> anyhow::Result<Ended> {
+    let mut config = config(job);
     config.workers.num_env_groups = 2;
     config.workers.gather = Gather::AtLeast(NonZeroUsize::MIN);
     let faults = ChaosConfig { panic: 5e-5, error: 5e-5, ..ChaosConfig::default() };
-    train(scene, config, chaos(scene, faults))
+    train(job, config, chaos(job, faults))
 }
 
-/// Hangs are longer than the supervisor waits, but end, so that abandoned threads do.
-pub(crate) fn hangs(scene: &Scene) -> anyhow::Result<Ended> {
-    let mut config = config(scene);
+/// Hangs are longer than the watchdog waits, but end, so that abandoned threads end too.
+pub(crate) fn hangs(job: &Job) -> anyhow::Result<Ended> {
+    let mut config = config(job);
     config.supervision.env_hang_timeout = Some(Duration::from_millis(300));
     let faults = ChaosConfig {
         hang: 2e-5,
@@ -151,47 +151,47 @@ pub(crate) fn hangs(scene: &Scene) -> anyhow::Result<Ended> {
         slow_for: Duration::from_millis(100),
         ..ChaosConfig::default()
     };
-    train(scene, config, chaos(scene, faults))
+    train(job, config, chaos(job, faults))
 }
 
-pub(crate) fn lies(scene: &Scene) -> anyhow::Result<Ended> {
-    let mut config = config(scene);
+pub(crate) fn lies(job: &Job) -> anyhow::Result<Ended> {
+    let mut config = config(job);
     // Numbers that are finite and too large cost whole batches.
     config.learner.max_consecutive_quarantined = u32::MAX;
-    train(scene, config, |context: &EnvContext| Liar::new(context, 2000))
+    train(job, config, |context: &EnvContext| Liar::new(context, 2000))
 }
 
-pub(crate) fn processes(scene: &Scene) -> anyhow::Result<Ended> {
-    train(scene, config(scene), corridors(&scene.tools, None))
+pub(crate) fn processes(job: &Job) -> anyhow::Result<Ended> {
+    train(job, config(job), corridors(&job.tools, None))
 }
 
-pub(crate) fn lying_processes(scene: &Scene) -> anyhow::Result<Ended> {
-    train(scene, config(scene), LyingProcesses::new(&scene.tools))
+pub(crate) fn lying_processes(job: &Job) -> anyhow::Result<Ended> {
+    train(job, config(job), LyingProcesses::new(&job.tools))
 }
 
-pub(crate) fn recorded(scene: &Scene) -> anyhow::Result<Ended> {
-    let recording = Recording::to(scene.folder.join("record")).with_fragments();
-    to_the_end(scene, begin(scene, config(scene), cartpole).record(recording).build()?)
+pub(crate) fn recorded(job: &Job) -> anyhow::Result<Ended> {
+    let recording = Recording::to(job.folder.join("record")).with_fragments();
+    to_the_end(job, begin(job, config(job), cartpole).record(recording).build()?)
 }
 
 /// A network whose learner alone needs more than the memory limit.
-pub(crate) fn large(scene: &Scene) -> anyhow::Result<Ended> {
-    let mut config = config(scene);
+pub(crate) fn large(job: &Job) -> anyhow::Result<Ended> {
+    let mut config = config(job);
     config.model.fcnet_hiddens = vec![8192, 8192];
-    train(scene, config, cartpole)
+    train(job, config, cartpole)
 }
 
-/// One reporter blocks for seconds now and then; another panics, and is left out.
-pub(crate) fn reporters(scene: &Scene) -> anyhow::Result<Ended> {
-    let mut rng = Rng::seed_from(scene.seed);
+/// One reporter blocks for seconds now and then; another panics, and is removed.
+pub(crate) fn reporters(job: &Job) -> anyhow::Result<Ended> {
+    let mut rng = Rng::seed_from(job.seed);
     let slow = reporter_fn("slow", move |_: &_| {
         if rng.below(8) == 0 {
             pause(Duration::from_secs_f64(4.0 * rng.next_f64()));
         }
         Ok(())
     });
-    let panics = reporter_fn("panics", |_: &_| panic!("no ink"));
-    to_the_end(scene, begin(scene, config(scene), cartpole).reporter(slow).reporter(panics).build()?)
+    let panics = reporter_fn("panics", |_: &_| panic!("as planned"));
+    to_the_end(job, begin(job, config(job), cartpole).reporter(slow).reporter(panics).build()?)
 }
 
 #[allow(clippy::disallowed_methods)] // a reporter that blocks

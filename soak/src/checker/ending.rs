@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Checker, steps_add_up, time_adds_up};
 use crate::cells::{End, Fault};
 use crate::census::Census;
-use crate::play::unix_secs;
+use crate::run::unix_secs;
 
 /// How the process of a cell ended.
 pub(crate) struct Exit<'a> {
@@ -17,12 +17,15 @@ pub(crate) struct Exit<'a> {
     /// The signal that it was sent, if any.
     pub(crate) signalled: Option<Signal>,
     /// The end of its standard error.
-    pub(crate) last_words: &'a str,
+    pub(crate) stderr: &'a str,
 }
 
 /// Lists of the outcome that are empty unless a cell may have them. `not_joined` is none of them: a thread
 /// that misses its deadline on a busy machine ends a little later, or else is left behind.
 const LISTS: [&str; 4] = ["abandoned", "gave_up", "reporter_failures", "checkpoint_failures"];
+
+/// A share of a cell that is long enough for results, and one that is long enough for its fault.
+const LONG_ENOUGH: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(20));
 
 impl Checker {
     /// The process has ended.
@@ -30,7 +33,7 @@ impl Checker {
         let ended = self.ended.take();
         match (self.cell.end, exit.signalled) {
             (End::Fails(words), _) => {
-                let failure = ended.as_ref().and_then(|ended| ended["failure"].as_str()).unwrap_or(exit.last_words);
+                let failure = ended.as_ref().and_then(|ended| ended["failure"].as_str()).unwrap_or(exit.stderr);
                 if exit.status.success() || !words.iter().any(|word| failure.contains(word)) {
                     self.fail("end", || format!("{}, not with one of {words:?}: {failure}", exit.status));
                 }
@@ -42,7 +45,7 @@ impl Checker {
         let Some(ended) = ended else {
             // A signal before the handler is there ends any process.
             if exit.signalled.is_none() || self.clocks.is_some() {
-                self.fail("end", || format!("the run has no outcome; {}: {}", exit.status, exit.last_words));
+                self.fail("end", || format!("the run has no outcome; {}: {}", exit.status, exit.stderr));
             }
             return;
         };
@@ -60,7 +63,7 @@ impl Checker {
         };
         let was_too_early = signalled.is_some_and(|signal| exit.status.signal() == Some(signal.as_raw()));
         if exit.status.code() != Some(expected) && !(was_too_early && self.clocks.is_none()) {
-            self.fail("status", || format!("{}, not {expected}: {}", exit.status, exit.last_words));
+            self.fail("status", || format!("{}, not {expected}: {}", exit.status, exit.stderr));
         }
     }
 
@@ -76,7 +79,7 @@ impl Checker {
         if ended["reason"] != reason {
             self.fail("reason", || format!("the run ended by {}, not {reason}", ended["reason"]));
         }
-        if let Err(why) = steps_add_up(&ended["steps"], &Value::Null).and(time_adds_up(&ended["time"])) {
+        if let Err(why) = steps_add_up(&ended["steps"], None).and(time_adds_up(&ended["time"])) {
             self.fail("last ledger", || why);
         }
         let in_flight = &ended["steps"]["in_flight"];
@@ -84,8 +87,8 @@ impl Checker {
             self.fail("last ledger", || format!("in flight: {in_flight}"));
         }
         if self.cell.is_exact && ended["steps_made"] != ended["steps"]["sampled"]["env"] {
-            let (made, booked) = (&ended["steps_made"], &ended["steps"]["sampled"]["env"]);
-            self.fail("steps made", || format!("environments made {made} steps and the ledger has {booked}"));
+            let (made, sampled) = (&ended["steps_made"], &ended["steps"]["sampled"]["env"]);
+            self.fail("steps made", || format!("environments made {made} steps and the ledger has {sampled}"));
         }
         for list in LISTS {
             let is_empty = ended[list].as_array().is_some_and(Vec::is_empty);
@@ -100,8 +103,11 @@ impl Checker {
 
     /// All that the process had not before the run is gone.
     fn left_behind(&mut self, ended: &Value) {
-        let census = |of: &str| serde_json::from_value::<Census>(ended[of].clone()).unwrap_or_default();
-        let (before, after) = (census("before"), census("after"));
+        let census = |of: &str| serde_json::from_value::<Census>(ended[of].clone());
+        let (before, after) = match (census("before"), census("after")) {
+            (Ok(before), Ok(after)) => (before, after),
+            (Err(error), _) | (_, Err(error)) => return self.fail("left behind", || format!("no census: {error}")),
+        };
         for (what, before, after) in [
             ("threads", before.threads, after.threads),
             ("descriptors", before.descriptors, after.descriptors),
@@ -109,22 +115,30 @@ impl Checker {
             ("children", before.children, after.children),
         ] {
             if after > before {
-                self.fail("left behind", || format!("{what}: {before} before the run, {after} after it"));
+                let late = &ended["not_joined"];
+                let what = || format!("{what}: {before} before the run, {after} after it; not joined: {late}");
+                self.fail("left behind", what);
             }
         }
     }
 
-    /// What shows that the fault was felt; a run of seconds may have been spared.
-    pub(crate) fn felt(&mut self, faults: u64, share: Duration) {
-        if share < Duration::from_secs(20) || matches!(self.cell.end, End::Fails(_)) {
+    /// Whether there were results, and what shows that the fault was felt; a run of seconds may be spared.
+    pub(crate) fn felt(&mut self, faults: u64) {
+        if matches!(self.cell.end, End::Fails(_)) {
+            return;
+        }
+        if self.results == 0 && self.share >= LONG_ENOUGH.0 {
+            self.fail("no results", || "the run printed none".to_owned());
+        }
+        if self.share < LONG_ENOUGH.1 {
             return;
         }
         if faults == 0 && !matches!(self.cell.fault, Fault::Inside | Fault::Memory { .. }) {
             self.fail("no fault", || "nothing was done to the process".to_owned());
         }
-        let theirs = self.ended.as_ref().and_then(|ended| ended["unix_secs"].as_u64());
-        if self.cell.fault == Fault::Clock && theirs.is_none_or(|secs| secs.abs_diff(unix_secs()) < 1800) {
-            self.fail("no fault", || format!("the wall clock of the process was {theirs:?} at its end, as ours"));
+        let clock = self.ended.as_ref().and_then(|ended| ended["unix_secs"].as_u64());
+        if self.cell.fault == Fault::Clock && clock.is_none_or(|secs| secs.abs_diff(unix_secs()) < 1800) {
+            self.fail("no fault", || format!("the wall clock of the process was {clock:?}, as the driver's"));
         }
         let Some(figure) = self.cell.shows else { return };
         let is_felt = match figure.strip_prefix("ended.") {
@@ -132,10 +146,10 @@ impl Checker {
                 let listed = self.ended.as_ref().and_then(|ended| ended[list].as_array());
                 listed.is_some_and(|listed| !listed.is_empty())
             }
-            None => self.last.get(figure).is_some_and(|figure| *figure > 0.0),
+            None => self.last().get(figure).is_some_and(|figure| *figure > 0.0),
         };
         if !is_felt {
-            self.fail("no fault", || format!("{figure} says that the fault was never felt"));
+            self.fail("no fault", || format!("{figure} does not show that the fault was felt"));
         }
     }
 }

@@ -11,34 +11,34 @@ use pronk::{Checkpoint, Run};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde_json::{Value, json};
 
-use crate::arguments::Scene;
+use crate::arguments::Job;
 use crate::cells::Cell;
 use crate::census::Census;
 use crate::envs::steps_made;
-use crate::tell::say_value;
+use crate::output::write;
 use crate::trainings::Ended;
 
-/// Plays a scene, says how it ended and what is left of it in this process.
-pub(crate) fn play(scene: &Scene) -> anyhow::Result<ExitCode> {
-    let cell = Cell::named(&scene.cell).with_context(|| format!("there is no cell `{}`", scene.cell))?;
+/// Runs a job, and prints how it ended and what is left of it in this process.
+pub(crate) fn run(job: &Job) -> anyhow::Result<ExitCode> {
+    let cell = Cell::named(&job.cell).with_context(|| format!("there is no cell `{}`", job.cell))?;
     // A driver that is killed leaves no run behind.
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    say_few_panics();
+    print_few_panics();
     // What a process starts once and keeps: the thread that waits for signals.
     drop(pronk::on_ctrl_c(|| {})?);
-    let before = census();
-    let Ended { run, cause } = (cell.train)(scene)?;
+    let before = census()?;
+    let Ended { run, cause } = (cell.train)(job)?;
     let status = run.exit_status();
-    let mut ended = outcome(&run, scene);
+    let mut ended = outcome(&run, job);
     drop(run);
     ended["failure"] = json!(cause.map(|cause| cause.to_string()));
     ended["before"] = json!(before);
-    ended["after"] = json!(settled(&before));
-    say_value(&json!({ "ended": ended }))?;
+    ended["after"] = json!(settled(&before)?);
+    write(&json!({ "ended": ended }).to_string())?;
     Ok(status.into())
 }
 
-fn outcome(run: &Run, scene: &Scene) -> Value {
+fn outcome(run: &Run, job: &Job) -> Value {
     let time = |time: &ThreadTime| {
         let states: serde_json::Map<_, _> =
             time.states.iter().map(|(state, secs)| ((*state).to_owned(), json!(secs))).collect();
@@ -56,41 +56,41 @@ fn outcome(run: &Run, scene: &Scene) -> Value {
         "checkpoint_failures": texts(run.checkpoint_failures.iter().map(ToString::to_string).collect()),
         "steps_made": steps_made(),
         "unix_secs": unix_secs(),
-        "checkpoint": Checkpoint::load_all(scene.folder.join("checkpoints")).map(|_| ()).map_err(|error| error.to_string()),
+        "checkpoint": Checkpoint::load_all(job.folder.join("checkpoints")).map(|_| ()).map_err(|error| error.to_string()),
     })
 }
 
-/// What the wall clock says, whose steps have to be felt here.
+/// The wall clock, whose steps have to be felt here.
 #[allow(clippy::disallowed_methods)]
 pub(crate) fn unix_secs() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// What the process has once all that it had not before is gone, or after some seconds.
-fn settled(before: &Census) -> Census {
+fn settled(before: &Census) -> anyhow::Result<Census> {
     let (_guard, token) = shutdown();
     let began = Instant::now();
     loop {
-        let now = census();
+        let now = census()?;
         let is_left = now.threads > before.threads || now.descriptors > before.descriptors || now.children > 0;
         if !is_left || began.elapsed() > Duration::from_secs(10) {
-            return now;
+            return Ok(now);
         }
         let _ = token.sleep(Duration::from_millis(20));
     }
 }
 
-fn census() -> Census {
-    Census::of(std::process::id()).unwrap_or_default()
+fn census() -> anyhow::Result<Census> {
+    Census::of(std::process::id()).context("/proc cannot be read")
 }
 
 /// Environments panic thousands of times.
-fn say_few_panics() {
-    static SAID: AtomicU64 = AtomicU64::new(0);
-    let say = std::panic::take_hook();
+fn print_few_panics() {
+    static PRINTED: AtomicU64 = AtomicU64::new(0);
+    let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        if SAID.fetch_add(1, Ordering::Relaxed) < 20 {
-            say(panic);
+        if PRINTED.fetch_add(1, Ordering::Relaxed) < 20 {
+            print(panic);
         }
     }));
 }
