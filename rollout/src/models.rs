@@ -3,6 +3,7 @@
 
 mod hang;
 mod inference;
+mod seats;
 mod sharing;
 
 /// Of each model; they have too many to try all.

@@ -9,7 +9,7 @@ use crate::sync;
 use sharing::{Job, Next, Offering, Returns, Taker};
 
 /// How policy shares a batch. It is here once more, as policy's own tests take minutes to compile.
-#[allow(dead_code, reason = "a model offers and takes")]
+#[allow(dead_code, clippy::module_inception, reason = "a model offers and takes; the file keeps its name")]
 #[path = "../../../policy/src/cpu_network/sharing.rs"]
 mod sharing;
 
