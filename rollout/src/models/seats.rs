@@ -62,8 +62,7 @@ fn a_seat_is_posted_behind_the_last_fragment() {
         let (links, notifier) = (WorkerLinks { saves_envs: true, ..links }, Notifier::new());
         let (_, weights) = weight_cell(of_default(params(0.0)));
         let two = NonZeroUsize::new(2).unwrap();
-        let config =
-            TurnConfig { workers: two, fragments_of_a_batch: two, lag: 1, env_steps_of_a_fragment: 8 };
+        let config = TurnConfig { workers: two, fragments_of_a_batch: two, lag: 1, env_steps_of_a_fragment: 8 };
         let (turns, ends, mut source) = turns(config, &weights, &links.token);
         let set = start(&links, &steps, &notifier, ends);
         turns.begin(None);
