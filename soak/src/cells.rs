@@ -62,8 +62,8 @@ impl Cell {
         Duration::from_secs(self.patience_secs)
     }
 
-    /// How long a run may take to end after its limit of time or a signal, and its process after it has closed
-    /// its output.
+    /// How long a run may take to end after its limit of time or a signal, and its process after it has
+    /// closed its output.
     pub(crate) const fn overtime(&self) -> Duration {
         Duration::from_secs(2 * self.patience_secs)
     }
@@ -82,17 +82,11 @@ const NO_MEMORY: &[&str] = &["memory allocation of", "out of memory", "Cannot al
 pub(crate) static MATRIX: &[Cell] = &[
     Cell { is_exact: true, ..Cell::new("plain", "no fault: IMPALA, free workers", trainings::plain) },
     Cell { is_exact: true, ..Cell::new("without-threads", "no fault: one thread", trainings::without_threads) },
+    Cell { is_exact: true, ..Cell::new("in-turns", "no fault: PPO, deterministic admission", trainings::in_turns) },
+    Cell { is_exact: true, ..Cell::new("replay", "no fault: APPO, replay, loaders", trainings::replayed) },
     Cell {
         is_exact: true,
-        ..Cell::new("in-turns", "no fault: PPO, deterministic admission, minibatches", trainings::in_turns)
-    },
-    Cell {
-        is_exact: true,
-        ..Cell::new("replay", "no fault: APPO, replay, loaders, a ring of minibatches", trainings::replayed)
-    },
-    Cell {
-        is_exact: true,
-        ..Cell::new("shared", "no fault: shared inference, moments, evaluation", trainings::shared_inference)
+        ..Cell::new("shared", "no fault: shared inference, evaluation", trainings::shared_inference)
     },
     Cell::new("groups", "no fault: groups of environments on threads, LSTM", trainings::groups),
     Cell::new("policies", "no fault: two agents with a policy each", trainings::policies),
@@ -104,18 +98,15 @@ pub(crate) static MATRIX: &[Cell] = &[
         spare_threads: 64,
         ..Cell::new("hangs", "environments hang, and come back when they are replaced", trainings::hangs)
     },
-    Cell {
-        shows: LOST,
-        ..Cell::new("lies", "environments return NaN, infinity, wrong lengths, nothing", trainings::lies)
-    },
+    Cell { shows: LOST, ..Cell::new("lies", "environments return NaN and wrong lengths", trainings::lies) },
     Cell {
         fault: Fault::Children,
         shows: LOST,
-        ..Cell::new("children", "processes of environments are killed and stopped", trainings::processes)
+        ..Cell::new("children", "processes are killed and stopped", trainings::processes)
     },
     Cell {
         shows: Some("workers.restarts"),
-        ..Cell::new("lying-children", "processes of environments break the protocol", trainings::lying_processes)
+        ..Cell::new("lying-children", "processes break the protocol", trainings::lying_processes)
     },
     Cell {
         fault: Fault::FullDisk,
@@ -126,7 +117,7 @@ pub(crate) static MATRIX: &[Cell] = &[
     Cell {
         fault: Fault::Clock,
         is_exact: true,
-        ..Cell::new("clock", "the wall clock steps by hours and days", trainings::plain)
+        ..Cell::new("clock", "the wall clock steps by days", trainings::plain)
     },
     Cell {
         fault: Fault::Memory { kib: 80 << 10 },
@@ -149,10 +140,7 @@ pub(crate) static MATRIX: &[Cell] = &[
         shows: Some("life"),
         ..Cell::new("signals", "SIGINT, SIGTERM and SIGKILL at random, and resumed", trainings::plain)
     },
-    Cell {
-        shows: Some("hosts.lost"),
-        ..Cell::new("hosts", "hosts come, go and are cut off, on a bad network", hosts::train)
-    },
+    Cell { shows: Some("hosts.lost"), ..Cell::new("hosts", "hosts come, go and are cut off", hosts::train) },
 ];
 
 /// Runs that the checks have to fail: `tests/soak.rs` has the check for each.

@@ -106,8 +106,8 @@ impl Checker {
         }
     }
 
-    /// Another process runs the cell, from the last result of one that ended, or from the newest checkpoint of
-    /// one that was killed.
+    /// Another process runs the cell, from the last result of one that ended, or from the newest checkpoint
+    /// of one that was killed.
     pub(crate) fn restarted(&mut self, was_killed: bool) {
         self.processes += 1;
         self.progress = (Instant::now(), 0);

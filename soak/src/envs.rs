@@ -102,7 +102,8 @@ impl Env for Liar {
     }
 }
 
-/// The child of the protocol's conformance tests, which the driver has compiled; with `lie` it breaks the protocol.
+/// The child of the protocol's conformance tests, which the driver has compiled; with a `lie` it breaks the
+/// protocol.
 pub(crate) fn corridors(tools: &Path, lie: Option<&str>) -> ProcessEnvs {
     let config = lie.map(|lie| ("lie".to_owned(), json!(lie))).into_iter().collect();
     let program = Program { config, ..Program::new(tools.join("corridor")) };
@@ -114,8 +115,8 @@ pub(crate) fn corridors(tools: &Path, lie: Option<&str>) -> ProcessEnvs {
     }
 }
 
-/// Processes of environments. Those of all workers but the first break the protocol, one after the other, each
-/// in another way.
+/// Processes of environments. Those of all workers but the first break the protocol, one after the other,
+/// each in another way.
 pub(crate) struct LyingProcesses {
     honest: ProcessEnvs,
     liars: Vec<ProcessEnvs>,

@@ -10,8 +10,8 @@ pub(crate) struct Slope {
 }
 
 impl Slope {
-    /// Through the lowest of each `window` of `x`, which leaves out what is soon given back. The last window is
-    /// seldom complete and does not count; `None` with fewer than four others.
+    /// Through the lowest of each `window` of `x`, which leaves out what is soon given back. The last window
+    /// is seldom complete and does not count; `None` with fewer than four others.
     pub(crate) fn of_floors(points: &[(f64, f64)], window: f64) -> Option<Self> {
         let first = points.first()?.0;
         let mut floors: Vec<(f64, f64)> = Vec::new();

@@ -108,10 +108,15 @@ pub(crate) fn shared_inference(job: &Job) -> anyhow::Result<Ended> {
     train(job, config, cartpole)
 }
 
-pub(crate) fn groups(job: &Job) -> anyhow::Result<Ended> {
+fn config_of_groups(job: &Job) -> TrainerConfig {
     let mut config = config(job);
     config.workers.num_env_groups = 2;
     config.workers.gather = Gather::AtLeast(NonZeroUsize::MIN);
+    config
+}
+
+pub(crate) fn groups(job: &Job) -> anyhow::Result<Ended> {
+    let mut config = config_of_groups(job);
     config.model.use_lstm = true;
     config.model.lstm_cell_size = 8;
     train(job, config, cartpole)
@@ -127,17 +132,16 @@ fn chaos(job: &Job, chaos: ChaosConfig) -> impl EnvFactory + use<> {
     ChaosConfig { seed: job.seed, ..chaos }.wrap(|_: &EnvContext| Counted::new(CartPole::new()))
 }
 
+fn panicking(job: &Job) -> impl EnvFactory + use<> {
+    chaos(job, ChaosConfig { panic: 5e-5, error: 5e-5, ..ChaosConfig::default() })
+}
+
 pub(crate) fn panics(job: &Job) -> anyhow::Result<Ended> {
-    let faults = ChaosConfig { panic: 5e-5, error: 5e-5, ..ChaosConfig::default() };
-    train(job, config(job), chaos(job, faults))
+    train(job, config(job), panicking(job))
 }
 
 pub(crate) fn panics_of_groups(job: &Job) -> anyhow::Result<Ended> {
-    let mut config = config(job);
-    config.workers.num_env_groups = 2;
-    config.workers.gather = Gather::AtLeast(NonZeroUsize::MIN);
-    let faults = ChaosConfig { panic: 5e-5, error: 5e-5, ..ChaosConfig::default() };
-    train(job, config, chaos(job, faults))
+    train(job, config_of_groups(job), panicking(job))
 }
 
 /// Hangs are longer than the watchdog waits, but end, so that abandoned threads end too.

@@ -1,14 +1,14 @@
 //! The stages of CI: what each runs, how it is timed, and what is said at the end.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
 use crate::browser::Browser;
 use crate::command::{cargo, exit_code, say, succeeds};
-use crate::{cuda, deny, exports, fuzz, python, readers, tidy};
+use crate::{cuda, deny, exports, fuzz, python, readers, soak, tidy};
 
 /// One stage of CI; `cargo xtask <name>` runs it alone.
 pub(crate) struct Stage {
@@ -304,12 +304,8 @@ fn run(root: &Path, stage: &Stage) -> Result<(Outcome, Duration)> {
             Ok(browser) => Outcome::passed(succeeds(&mut cargo(root, BINS))? && browser.check(root)?),
             Err(why) => Outcome::NotChecked(why),
         },
-        Work::Soak => {
-            let mut program = Command::new(python::target(root).join("debug/pronk-soak"));
-            let out = python::target(root).join("soak/quick");
-            let program = program.args(["--secs", "4", "--jobs", "2", "--out"]).arg(out);
-            Outcome::passed(succeeds(&mut cargo(root, BINS))? && succeeds(program)?)
-        }
+        Work::Soak if !succeeds(&mut cargo(root, BINS))? => Outcome::Failed,
+        Work::Soak => soak::check(root)?.map_or_else(Outcome::NotChecked, Outcome::passed),
         // Linting runs nothing, so it needs no GPU.
         Work::Cuda => match cuda::to_compile(root)? {
             Ok(variables) => Outcome::passed(succeeds(cargo(root, CUDA_LINTS).envs(variables))?),
