@@ -1,4 +1,4 @@
-//! What no run can be at: a damaged file, or one that someone has made up, may hold any number.
+//! What no run can be at: a damaged or forged file may hold any number.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::end::End;
-use super::{ActionKind, BatchError, BatchShape, FinalObs, ObsColumn};
+use super::{ActionKind, BatchError, BatchShape, FinalObs, ObsColumn, ObsKind};
 
 /// Actions in the element type of their space.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -192,9 +192,7 @@ impl Columns {
         check_length("actions", self.actions.view().len(), &[("T", t), ("B", b), ("act_len", act_len)])?;
         check_length("rewards", self.rewards.len(), &[("T", t), ("B", b)])?;
         check_length("ends", self.ends.len(), &[("T", t), ("B", b)])?;
-        check_length("final_obs", self.final_obs.obs_len(), &[("obs_len", obs_len)])?;
-        let rows = [("entries", self.final_obs.len()), ("obs_len", obs_len)];
-        check_length("final_obs", self.final_obs.rows().view().len(), &rows)?;
+        self.final_obs.check(shape.obs_kind, obs_len)?;
         check_length("behaviour_logp", self.behaviour_logp.len(), &[("T", t), ("B", b)])?;
         let inputs = [("T", t), ("B", b), ("dist_len", dist_len)];
         check_length("behaviour_inputs", self.behaviour_inputs.len(), &inputs)?;
@@ -202,16 +200,31 @@ impl Columns {
         check_length("state_in", self.state_in.len(), &[("B", b), ("state_len", state_len)])?;
         check_length("versions", self.versions.len(), &[("T", t), ("B", b)])?;
 
-        for (column, got) in [("obs", self.obs.view().kind()), ("final_obs", self.final_obs.rows().view().kind())] {
-            if got != shape.obs_kind {
-                return Err(BatchError::WrongKind { column, expected: shape.obs_kind.name(), got: got.name() });
-            }
-        }
+        check_kind("obs", self.obs.view().kind(), shape.obs_kind)?;
         let got = self.actions.view().kind();
         if got != shape.act_kind {
             return Err(BatchError::WrongKind { column: "actions", expected: shape.act_kind.name(), got: got.name() });
         }
         Ok(())
+    }
+}
+
+impl FinalObs {
+    /// Checks that each entry has a row of `obs_len` elements of a type: those of a file need not.
+    ///
+    /// # Errors
+    /// What differs.
+    pub fn check(&self, kind: ObsKind, obs_len: usize) -> Result<(), BatchError> {
+        check_length("final_obs", self.obs_len(), &[("obs_len", obs_len)])?;
+        check_length("final_obs", self.rows().view().len(), &[("entries", self.len()), ("obs_len", obs_len)])?;
+        check_kind("final_obs", self.rows().view().kind(), kind)
+    }
+}
+
+fn check_kind(column: &'static str, got: ObsKind, expected: ObsKind) -> Result<(), BatchError> {
+    match got == expected {
+        true => Ok(()),
+        false => Err(BatchError::WrongKind { column, expected: expected.name(), got: got.name() }),
     }
 }
 

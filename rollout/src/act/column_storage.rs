@@ -40,7 +40,7 @@ pub(super) struct ColumnStorage {
 pub(crate) struct SavedColumn {
     pub(super) seat: usize,
     pub(super) filled: Filled,
-    is_open: bool,
+    pub(super) is_open: bool,
     /// `[len, obs_len]`, and one more row if it is full.
     obs: ObsColumn,
     /// `[len, act_len]`.
@@ -51,7 +51,23 @@ pub(crate) struct SavedColumn {
     ends: Vec<End>,
     /// `[len]`.
     versions: Vec<u64>,
-    final_obs: FinalObs,
+    pub(super) final_obs: FinalObs,
+}
+
+impl SavedColumn {
+    pub(crate) fn seat(&self) -> usize {
+        self.seat
+    }
+
+    /// Steps begun.
+    pub(crate) fn begun(&self) -> u64 {
+        self.ends.len() as u64
+    }
+
+    /// Whether the last of them is incomplete.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
 }
 
 /// How far a column is filled.
@@ -192,11 +208,18 @@ impl ColumnStorage {
 
     /// Puts saved steps into an empty slot. An error says how they do not fit.
     pub(super) fn load(&mut self, slot: usize, saved: &SavedColumn) -> Result<(), String> {
-        let BatchShape { steps, obs_len, act_len, .. } = self.shape;
+        let BatchShape { steps, obs_len, obs_kind, act_len, .. } = self.shape;
         let len = saved.ends.len();
         let rows = if saved.filled == Filled::Full { len + 1 } else { len };
         let lens = [saved.obs.view().len(), saved.actions.view().len(), saved.numbers.len(), saved.versions.len()];
-        if len > steps || lens != [rows * obs_len, len * act_len, self.layout.len, len] {
+        let is_of_shape = lens == [rows * obs_len, len * act_len, self.layout.len, len]
+            && saved.final_obs.check(obs_kind, obs_len).is_ok();
+        // A column with all its steps is full once the last of them is complete.
+        let is_as_far = match saved.filled {
+            Filled::Full => len == steps && !saved.is_open,
+            Filled::Partly => (1..steps).contains(&len) || (len == steps && saved.is_open),
+        };
+        if !is_of_shape || !is_as_far {
             return Err(format!("one of its columns is not of {:?}", self.shape));
         }
         let other_type = |error: BatchError| error.to_string();

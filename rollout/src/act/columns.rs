@@ -162,6 +162,9 @@ impl Columns {
             if column.seat >= self.filling.len() {
                 return Err(format!("it has a column of seat {}, of {}", column.seat, self.filling.len()));
             }
+            if column.filled == Filled::Partly && self.filling[column.seat].is_some() {
+                return Err(format!("seat {} fills two columns", column.seat));
+            }
             let slot = self.take_slot(column.seat);
             self.slots.load(slot, column)?;
             match column.filled {

@@ -205,9 +205,18 @@ impl Agents {
         &self.agents
     }
 
-    /// Replaces what is known of the agents, between two steps of an episode.
-    pub(crate) fn restore(&mut self, agents: Vec<AgentState>) {
-        (self.agents, self.in_reset) = (agents, false);
+    /// Replaces what is known of the agents, between two steps of an episode. An error for other agents: a
+    /// file may hold any.
+    pub(crate) fn restore(&mut self, agents: &[AgentState]) -> Result<(), String> {
+        let shape = |state: &AgentState| {
+            let (obs, action) = (state.obs.view(), state.action.view());
+            (state.name.clone(), obs.kind(), obs.len(), action.kind(), action.len())
+        };
+        if !self.agents.iter().map(shape).eq(agents.iter().map(shape)) {
+            return Err("what is saved is of other agents".to_owned());
+        }
+        (self.agents, self.in_reset) = (agents.to_vec(), false);
+        Ok(())
     }
 
     /// The action of an agent, whether it acts or not.

@@ -55,7 +55,7 @@ impl Episodes {
 
     /// Begins the next episode with a given seed.
     pub(crate) fn begin_with(&mut self, seed: u64) {
-        // Only seeds are derived of it, and a file that someone has made up may hold any number.
+        // Only seeds are derived of it, and a forged file may hold any number.
         self.n_begun = self.n_begun.wrapping_add(1);
         (self.seed, self.len, self.sum) = (seed, 0, 0.0);
     }

@@ -66,6 +66,21 @@ impl GroupStep {
         }
     }
 
+    /// Refuses what is no answer of `size` environments of `spec`: a file may hold anything.
+    pub(crate) fn check(&self, spec: &EnvSpec, size: usize) -> Result<(), String> {
+        let shape = |step: &Self| {
+            let (actions, obs) = (step.actions.view(), step.obs.view());
+            let lens = [actions.len(), obs.len(), step.rewards.len(), step.ends.len(), step.masks.len()];
+            (actions.kind(), obs.kind(), lens)
+        };
+        let own = Self::new(spec, size);
+        let has_final_obs = self.final_obs.check(own.obs.view().kind(), spec.observation.obs_len()).is_ok();
+        if shape(self) != shape(&own) || !has_final_obs {
+            return Err(format!("the last answer of a group is not of {size} environments of {spec}"));
+        }
+        Ok(())
+    }
+
     /// Clears the outputs of the last order.
     pub(crate) fn clear(&mut self) {
         self.final_obs.clear();

@@ -263,7 +263,8 @@ impl MultiAgentSlot {
             AgentsWay::Snapshot(state) => {
                 call(|| self.slot.env.load(state)).map_err(|cause| cause.to_string())?;
                 self.keeps.begin(|| true, Vec::new);
-                self.agents.restore(saved.agents.clone());
+                self.agents.restore(&saved.agents)?;
+                self.check_going_on().map_err(|cause| cause.to_string())?;
             }
             AgentsWay::Rerun(actions) => {
                 self.play_again(saved.episodes, actions, max_episode_steps)?;
@@ -288,6 +289,9 @@ impl MultiAgentSlot {
         actions: &[ActionColumn],
         max_episode_steps: Option<u32>,
     ) -> Result<(), String> {
+        if actions.len() != self.agents.states().len() {
+            return Err(format!("it has the actions of {} agents", actions.len()));
+        }
         self.reset(episodes.seed).map_err(|cause| cause.to_string())?;
         let mut played = vec![0; actions.len()];
         for step in 1..=episodes.len {
@@ -370,6 +374,38 @@ fn check_truncated(agents: &Agents) -> Result<(), EnvFailureCause> {
             let text = "it is truncated, but was shown no observation since it last acted, so its value cannot be \
                         bootstrapped: in environments with a time limit, call `show` for agents that wait";
             Err(of_agent(&agent.name, EnvFailureCause::Error(EnvError::new(text))))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use pronk_buffer::ObsColumn;
+
+    use super::*;
+    use crate::envs::TicTacToe;
+
+    #[test]
+    fn a_way_back_to_where_no_agents_can_be_is_refused() {
+        let spec = TicTacToe::new().spec();
+        let slot = || MultiAgentSlot::new(Box::new(TicTacToe::new()), &spec);
+        let mut played = slot();
+        played.reset(7).unwrap();
+        let saved = played.save().unwrap();
+        slot().go_back(&saved, None).unwrap();
+        let forged: [fn(&mut SavedAgentsEnv); 5] = [
+            |saved| drop(saved.agents.pop()),
+            |saved| saved.agents[0].name.clear(),
+            |saved| saved.agents[0].obs = ObsColumn::F32(Vec::new()),
+            |saved| saved.agents.iter_mut().for_each(|agent| agent.acts_next = false),
+            |saved| saved.way = AgentsWay::Rerun(Vec::new()),
+        ];
+        for (n, forge) in forged.into_iter().enumerate() {
+            let mut forged = saved.clone();
+            forge(&mut forged);
+            assert!(slot().go_back(&forged, None).is_err(), "{n}");
         }
     }
 }

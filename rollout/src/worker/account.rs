@@ -103,6 +103,13 @@ impl Account {
         self.add(made);
     }
 
+    /// Refuses columns with more steps than were made: a file may hold any number.
+    pub(super) fn check_columns(&self, steps: Steps) -> Result<(), String> {
+        let Steps { env, agent } = self.made;
+        let is_made = steps.env <= env && steps.agent <= agent;
+        if is_made { Ok(()) } else { Err(format!("its columns have {steps:?}, and it has made {:?}", self.made)) }
+    }
+
     /// Whether the run is ending, or another worker has replaced this one.
     pub(super) fn is_ending(&self) -> bool {
         self.links.token.is_shut_down() || self.links.monitor.is_taken_over()

@@ -167,7 +167,7 @@ impl MakeFragments for MultiAgent {
     fn load(&mut self, account: &mut Account, saved: &SavedMaker) -> Result<Vec<Restarted>, BuildError> {
         let SavedMaker::MultiAgent(saved) = saved else { return Err(BuildError::other_maker(saved)) };
         let Some(envs) = self.envs.as_mut().filter(|_| saved.under_way) else { return Ok(Vec::new()) };
-        self.router.load(&saved.players, &saved.columns)?;
+        self.router.load(account, &saved.players, &saved.columns).map_err(|reason| BuildError::State { reason })?;
         let restarted = match caught(|| envs.load(&saved.envs).map_err(|failure| failure.to_string())) {
             Ok(restarted) => restarted,
             Err(why) => {

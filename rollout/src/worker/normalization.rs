@@ -238,18 +238,22 @@ impl Normalization {
     /// It is of other environments: a damaged file may hold any number of numbers.
     pub(super) fn load(&mut self, saved: &SavedNormalization) -> Result<(), String> {
         let SavedNormalization { scale, reward_std, raw, gathered, returns } = saved.clone();
-        let gathered = NormalizerMoments::from(gathered);
         let (n_envs, obs_len) = (self.returns.len(), self.obs_scale.as_ref().map_or(0, |scale| scale.mean.len()));
         let is_scale = scale.as_ref().is_none_or(|(mean, std)| (mean.len(), std.len()) == (obs_len, obs_len));
         let is_raw = raw.is_empty() || raw.len() == n_envs * obs_len;
-        if returns.len() != n_envs || !is_raw || !is_scale || gathered.check(obs_len).is_err() {
+        if returns.len() != n_envs || !is_raw || !is_scale || self.check(&gathered).is_err() {
             return Err(format!("its scales are not of {n_envs} environments with {obs_len} numbers to scale"));
         }
         if let (Some(own), Some((mean, std))) = (&mut self.obs_scale, scale) {
             (own.mean, own.std) = (mean, std);
         }
-        (self.reward_std, self.raw, self.gathered, self.returns) = (reward_std, raw, gathered, returns);
+        (self.reward_std, self.raw, self.gathered, self.returns) = (reward_std, raw, gathered.into(), returns);
         Ok(())
+    }
+
+    /// Refuses moments of other observations.
+    pub(super) fn check(&self, moments: &SavedMoments) -> Result<(), String> {
+        NormalizerMoments::from(moments.clone()).check(self.obs_scale.as_ref().map_or(0, |scale| scale.mean.len()))
     }
 
     /// The raw observations of the last step, `[B, obs_len]`; `None` if observations are left alone.

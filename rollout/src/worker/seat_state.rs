@@ -36,7 +36,7 @@ const MOST: u64 = 1 << 60;
 const MOST_FAILURES: u32 = 1 << 30;
 
 impl SeatState {
-    /// Refuses counts that no worker reaches: a damaged file, or one that someone has made up, may hold any.
+    /// Refuses counts that no worker reaches: a damaged or forged file may hold any.
     ///
     /// # Errors
     /// Which count it is.
@@ -46,7 +46,11 @@ impl SeatState {
         if let Some((name, count)) = counts.into_iter().find(|(_, count)| *count > MOST) {
             return Err(format!("worker {} has made {count} {name}, and none makes so many", self.worker));
         }
-        if self.incarnation.max(self.consecutive_failures) > MOST_FAILURES {
+        let of_groups = match &self.maker {
+            SavedMaker::Gathering(saved) => saved.groups.iter().map(|group| group.incarnation).max(),
+            SavedMaker::Lockstep(_) | SavedMaker::MultiAgent(_) | SavedMaker::Unbegun => None,
+        };
+        if of_groups.unwrap_or_default().max(self.incarnation).max(self.consecutive_failures) > MOST_FAILURES {
             return Err(format!("worker {} has failed more than {MOST_FAILURES} times", self.worker));
         }
         Ok(())

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-use pronk_buffer::{ActionKind, ActionView, ObsKind, Pool, Tag};
+use pronk_buffer::{ActionKind, ActionView, FinalObs, ObsKind, Pool, Tag};
 use pronk_policy::Rng;
 
 use super::*;
@@ -94,5 +94,30 @@ fn what_was_done_is_where_it_belongs_and_seats_fill_slots_of_their_own() {
     for (seat, slots) in slots_of.iter().enumerate() {
         let others = homes.iter().enumerate().filter(|(other, _)| *other != seat).flat_map(|(_, homes)| *homes);
         assert!(others.flatten().all(|home| !slots.contains(&home)), "{seat}: {homes:?}");
+    }
+}
+
+#[test]
+fn saved_columns_that_no_seat_can_fill_are_refused() {
+    let mut columns = Columns::new(shape(1), SEATS);
+    for number in 0..2 * STEPS {
+        columns.ask(0, ObsView::F32(&[0.0, 0.0]), 0.0).unwrap();
+        begin(&mut columns, 0, number);
+    }
+    // One whose last step is incomplete, and a full one.
+    let saved = columns.save();
+    let load = |saved: &[SavedColumn]| Columns::new(shape(1), SEATS).load(saved);
+    load(&saved).unwrap();
+    let forged: [fn(&mut Vec<SavedColumn>); 5] = [
+        |saved| saved[0].is_open = false,
+        |saved| saved[1].is_open = true,
+        |saved| saved[0].seat = SEATS,
+        |saved| saved[0].final_obs = FinalObs::new(ObsKind::F32, 3),
+        |saved| saved.push(saved[0].clone()),
+    ];
+    for (n, forge) in forged.into_iter().enumerate() {
+        let mut forged = saved.clone();
+        forge(&mut forged);
+        assert!(load(&forged).is_err(), "{n}");
     }
 }

@@ -1,9 +1,12 @@
 //! Groups between two fragments, for a checkpoint.
 
+use std::collections::BTreeSet;
+
 use pronk_buffer::ObsColumn;
 use pronk_metrics::NormalizerMoments;
 
 use super::{Gathering, GroupState, steps_of};
+use crate::act::SavedColumn;
 use crate::env::{FailurePlace, Restarted};
 use crate::pool::{Answer, GroupPosition, Order};
 use crate::sync::Instant;
@@ -68,14 +71,7 @@ impl Gathering {
         account: &mut Account,
         saved: &SavedGathering,
     ) -> Result<Vec<Restarted>, BuildError> {
-        if saved.groups.len() != self.states.len() || saved.state.len() != self.state.len() {
-            let reason =
-                format!("it has {} groups of environments, and this worker {}", saved.groups.len(), self.states.len());
-            return Err(BuildError::State { reason });
-        }
-        if let Some(group) = saved.ready.iter().chain(&saved.turns).find(|group| **group >= saved.groups.len()) {
-            return Err(BuildError::State { reason: format!("group {group} is ready, and there is none") });
-        }
+        self.check(account, saved).map_err(|reason| BuildError::State { reason })?;
         self.state.clone_from(&saved.state);
         if let Some(columns) = self.actor.columns() {
             columns.load(&saved.columns).map_err(|reason| BuildError::State { reason })?;
@@ -100,6 +96,34 @@ impl Gathering {
             restarted.extend(self.begin_group_anew(account, group, lost));
         }
         Ok(restarted)
+    }
+
+    /// Refuses where no groups of this worker can be: a damaged or forged file may hold anything.
+    fn check(&self, account: &Account, saved: &SavedGathering) -> Result<(), String> {
+        let SavedGathering { groups, state, ready, turns, columns, gathered, .. } = saved;
+        let (n_groups, size) = (self.states.len(), self.groups.group_size());
+        if groups.len() != n_groups || state.len() != self.state.len() {
+            return Err(format!("it has {} groups of environments, and this worker {n_groups}", groups.len()));
+        }
+        groups.iter().try_for_each(|group| group.step.check(&self.spec, size))?;
+        // A group waits for actions, or its answer for its turn.
+        let is_early = |group: usize| groups.get(group).is_some_and(|group| group.is_early);
+        let in_turn: BTreeSet<usize> = turns.iter().copied().filter(|group| is_early(*group)).collect();
+        if !ready.iter().copied().eq((0..n_groups).filter(|group| !is_early(*group))) || in_turn.len() != turns.len() {
+            return Err(format!("groups {ready:?} are ready and {turns:?} have a turn, which no groups are"));
+        }
+        let mut moments = groups.iter().filter_map(|group| group.filled.as_ref()).chain(gathered);
+        let own = self.states.first().and_then(|group| group.normalization.as_ref());
+        if !moments.all(|moments| own.is_some_and(|own| own.check(moments).is_ok())) {
+            return Err("its moments are of other environments".to_owned());
+        }
+        // A step is incomplete until its answer is taken in, which counts it.
+        let has_step = |group: usize| is_early(group) && groups[group].step.order == Order::Step;
+        if let Some(column) = columns.iter().find(|column| column.is_open() && !has_step(column.seat() / size)) {
+            return Err(format!("environment {} is in a step, but not its group", column.seat()));
+        }
+        let complete = |column: &SavedColumn| column.begun().saturating_sub(column.is_open().into());
+        account.check_columns(steps_of(columns.iter().map(complete).sum()))
     }
 
     /// What this worker knows of a group.

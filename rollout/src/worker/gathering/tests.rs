@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod normalized;
+mod position;
 mod tasks;
 
 use std::time::Duration;

@@ -107,20 +107,34 @@ impl PolicyRouter {
         (self.players.iter().map(player).collect(), columns)
     }
 
-    /// Continues with saved ones.
-    pub(super) fn load(&mut self, players: &[SavedPlayer], columns: &[Vec<SavedColumn>]) -> Result<(), BuildError> {
-        let has_actor = |player: &SavedPlayer| player.actor < self.actors.len();
-        if players.len() != self.players.len() || columns.len() != self.actors.len() || !players.iter().all(has_actor) {
-            let reason = format!("it has {} agents and {} policies", players.len(), columns.len());
-            return Err(BuildError::State { reason });
+    /// Continues with saved ones. An error says how they do not fit: a damaged or forged file may hold any.
+    pub(super) fn load(
+        &mut self,
+        account: &Account,
+        players: &[SavedPlayer],
+        columns: &[Vec<SavedColumn>],
+    ) -> Result<(), String> {
+        if players.len() != self.players.len() || columns.len() != self.actors.len() {
+            return Err(format!("it has {} agents and {} policies", players.len(), columns.len()));
         }
+        for (agent, player) in self.spec.agents.iter().cycle().zip(players) {
+            let Some(acting) = self.actors.get(player.actor).map(PolicyActor::acting) else {
+                return Err(format!("agent `{}` plays policy {}, and there is none", agent.name, player.actor));
+            };
+            let has_spaces = (acting.observation(), acting.action()) == (&agent.observation, &agent.action);
+            if !has_spaces || player.state.len() != acting.state_len() {
+                return Err(format!("agent `{}` plays a policy with other spaces or state", agent.name));
+            }
+        }
+        let agent = columns.iter().flatten().map(SavedColumn::begun).sum();
+        account.check_columns(Steps { env: 0, agent })?;
         for (own, saved) in self.players.iter_mut().zip(players) {
             let SavedPlayer { actor, state, episode_return } = saved.clone();
             *own = Player { actor, state, episode_return };
         }
         for (actor, saved) in self.actors.iter_mut().zip(columns) {
             if let Some(columns) = actor.columns() {
-                columns.load(saved).map_err(|reason| BuildError::State { reason })?;
+                columns.load(saved)?;
             }
         }
         Ok(())

@@ -5,6 +5,7 @@ mod columns;
 mod failures;
 mod mapping;
 mod oracle;
+mod position;
 
 use std::num::NonZeroUsize;
 
