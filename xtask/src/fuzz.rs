@@ -1,4 +1,4 @@
-//! Fuzzing: gives the readers of `fuzz/` inputs that libFuzzer makes up, and says what it found.
+//! Fuzzing: gives the readers of `fuzz/` inputs that libFuzzer generates, and says what it found.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -56,6 +56,7 @@ pub(crate) fn run(root: &Path, args: &ArgMatches) -> Result<ExitCode> {
     }
     let passed = match args.get_one::<PathBuf>("input") {
         Some(input) => {
+            let [target] = &chosen[..] else { bail!("an input is of one target: name that instead of all") };
             let input = input.canonicalize().with_context(|| format!("cannot find {}", input.display()))?;
             succeeds(fuzzer.command(target).args(LIMITS).arg(input))?
         }
