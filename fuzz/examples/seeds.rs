@@ -1,19 +1,24 @@
-//! Writes what a run leaves into the corpus, for new versions of the formats:
+//! Writes what runs leave into the corpus, for new versions of the formats:
 //! `cargo run -p pronk-fuzz --example seeds`.
 
 use std::fs;
 use std::path::Path;
 
-use pronk_fuzz::Folder;
+use pronk_fuzz::{Folder, Kind};
 
 /// Length and checksums of an entry in a record.
 const HEAD: usize = 10;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
-    let [checkpoints, mut run] = pronk_fuzz::folders()?;
-    fs::write(corpus.join("checkpoint/whole"), checkpoints.to_bytes())?;
-    fs::write(corpus.join("checkpoint/exact"), exact(checkpoints).to_bytes())?;
+    for (kind, name) in Kind::ALL.into_iter().zip(["exact", "exact-groups", "exact-agents"]) {
+        let checkpoints = pronk_fuzz::checkpoints(kind)?;
+        if kind == Kind::Together {
+            fs::write(corpus.join("checkpoint/whole"), checkpoints.to_bytes())?;
+        }
+        fs::write(corpus.join("checkpoint").join(name), exact(checkpoints).to_bytes())?;
+    }
+    let mut run = pronk_fuzz::record()?;
     let results = run.0.remove("results.jsonl").unwrap_or_default();
     fs::write(corpus.join("results/whole"), results)?;
     run.0.retain(|name, _| name.starts_with("run.rec"));

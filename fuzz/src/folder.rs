@@ -51,7 +51,7 @@ impl Folder {
         Ok(Self(files))
     }
 
-    /// Writes them into a new folder, which is removed when it is dropped. A name that is none is left out.
+    /// Writes them into a new folder, which is removed when it is dropped. Invalid file names are skipped.
     pub fn write(&self) -> TempDir {
         let folder = scratch();
         for (name, content) in &self.0 {

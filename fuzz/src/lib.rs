@@ -11,7 +11,7 @@ use std::alloc::System;
 use cap::Cap;
 
 pub use folder::Folder;
-pub use seeds::{folders, go_on, repeat};
+pub use seeds::{ENV_STEPS, Kind, checkpoints, go_on, record, repeat};
 pub use target::Target;
 
 /// The sizes that a file claims must not be believed: allocations beyond this many bytes in all end the

@@ -1,14 +1,15 @@
-//! The corpus, through its targets: what fuzzing has found stays mended.
+//! The corpus, through its targets: what fuzzing has found stays fixed.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::thread;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
+use std::{panic, thread};
 
-use pronk::Replay;
-use pronk_fuzz::{Folder, MEMORY_BYTES, TARGETS, Target, go_on, repeat};
+use pronk::{Replay, StopReason};
+use pronk_fuzz::{ENV_STEPS, Folder, Kind, MEMORY_BYTES, TARGETS, Target, go_on, repeat};
 
 /// For one input.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -39,6 +40,15 @@ fn promises_hold_for_the_corpus_and_for_short_files_with_a_bit_flipped_or_the_en
 }
 
 #[test]
+fn each_target_accepts_a_file_of_its_corpus() {
+    for target in TARGETS {
+        let files = paths_in(&corpus().join(target.name));
+        let is_accepted = |path: &PathBuf| (target.run)(&fs::read(path).unwrap());
+        assert!(files.iter().any(is_accepted), "{} refuses all of its corpus: it tests nothing", target.name);
+    }
+}
+
+#[test]
 fn each_target_has_a_corpus_and_each_corpus_a_target() {
     let targets: BTreeSet<PathBuf> = TARGETS.iter().map(|target| corpus().join(target.name)).collect();
     assert_eq!(paths_in(&corpus()), targets);
@@ -55,13 +65,25 @@ fn memory_beyond_the_limit_is_refused() {
 #[test]
 fn runs_go_on_from_the_checkpoints_of_the_corpus_and_repeat_its_record() {
     let folder = |name: &str| Folder::parse(&fs::read(corpus().join(name)).unwrap()).write();
-    for name in ["checkpoint/whole", "checkpoint/exact"] {
-        assert_eq!(go_on(folder(name).path()), Ok(()), "{name}: write new ones, as fuzz/README.md says");
+    for (name, kind, is_exact) in [
+        ("checkpoint/whole", Kind::Together, None),
+        ("checkpoint/exact", Kind::Together, Some(true)),
+        ("checkpoint/exact-groups", Kind::Groups, Some(true)),
+        ("checkpoint/exact-agents", Kind::Agents, Some(true)),
+    ] {
+        let run = go_on(kind, folder(name).path(), None);
+        let run = run.unwrap_or_else(|why| panic!("{name}: {why}; write new ones, as fuzz/README.md says"));
+        assert_eq!(run.reason, Some(StopReason::EnvSteps), "{name}");
+        assert!(run.steps.sampled.env >= ENV_STEPS, "{name}: {:?}", run.steps);
+        let exact = run.result.dict.get("resume.exact").and_then(|exact| exact.as_bool());
+        assert!(is_exact.is_none() || exact == is_exact, "{name}: {exact:?}");
     }
     let record = folder("record/whole");
     let replay = Replay::open(record.path().join("run.rec")).unwrap();
-    assert_eq!(repeat(replay.clone()), Ok(()));
-    assert_eq!(repeat(replay.from_fragments()), Ok(()));
+    for replay in [replay.clone(), replay.from_fragments()] {
+        let run = repeat(replay, None).unwrap();
+        assert_eq!((run.reason, run.steps.sampled.env), (Some(StopReason::Replayed), ENV_STEPS / 2));
+    }
 }
 
 /// All beginnings of the bytes, and the bytes with each bit flipped.
@@ -75,14 +97,35 @@ fn neighbours(bytes: &[u8]) -> Vec<Vec<u8>> {
     cut.chain(flipped).collect()
 }
 
+/// What panicked, also on threads of runs, which make an error of it.
+static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+fn panics() -> MutexGuard<'static, Vec<String>> {
+    PANICS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps what panics from now on.
+fn keep_panics() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let print = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            panics().push(info.to_string());
+            print(info);
+        }));
+    });
+}
+
 /// Runs them on a thread of their own, so that one which hangs is named.
 fn holds(target: Target, path: &Path, inputs: Vec<Vec<u8>>) {
+    keep_panics();
     let (begins, begun) = sync_channel(0);
     let thread = thread::spawn(move || {
-        for input in inputs {
+        inputs.into_iter().all(|input| {
             let _ = begins.send(input.clone());
             (target.run)(&input);
-        }
+            panics().is_empty()
+        })
     });
     let mut last = Vec::new();
     loop {
@@ -94,6 +137,7 @@ fn holds(target: Target, path: &Path, inputs: Vec<Vec<u8>>) {
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    let broken = thread.join().is_err();
-    assert!(!broken, "{} or a neighbour breaks the promise: {}", path.display(), last.escape_ascii());
+    let holds = thread.join().unwrap_or_default();
+    let (panics, last) = (panics().clone(), last.escape_ascii());
+    assert!(holds, "{} or a neighbour: {last}\n{panics:#?}\nThe promise: {}", path.display(), target.promise);
 }

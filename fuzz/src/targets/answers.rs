@@ -9,7 +9,7 @@ use pronk::policy::ParamLayout;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::wire::{RUN, Records, facts, framed, varint};
-use crate::Target;
+use crate::target::{Target, refused};
 
 pub(crate) const TARGET: Target = Target {
     name: "answers",
@@ -21,7 +21,7 @@ pub(crate) const TARGET: Target = Target {
 /// How many workers the host has.
 const WORKERS: u32 = 2;
 
-fn run(bytes: &[u8]) {
+fn run(bytes: &[u8]) -> bool {
     let learner = Arc::new(Learner(Mutex::new(answers(bytes).into_iter())));
     let (guard, token) = shutdown();
     let mut actor = Actor::new(Box::new(Way(learner)), WORKERS, Duration::ZERO, token);
@@ -34,18 +34,22 @@ fn run(bytes: &[u8]) {
             assert!(member.first_worker().checked_add(WORKERS).is_some(), "worker {}", member.first_worker());
             // It does not ask again.
             drop(guard);
-            fetch(&member);
+            let Some(values) = fetch(&member) else { return false };
+            // The first two answers are others. Values stand last in what the pieces are of.
+            let all_are_pieces = Records(bytes).skip(2).all(|(kind, _)| is_piece(kind));
+            assert!(!all_are_pieces || weights(bytes).ends_with(&values), "other weights than sent: {values:?}");
+            true
         }
-        Ok(Entered::Changed(_)) => {}
-        Err(error) => drop(error.to_string()),
+        Ok(Entered::Changed(_)) => false,
+        Err(error) => refused(error),
     }
 }
 
-/// Fetches weights and panics if they are of other networks.
-fn fetch(member: &Member) {
+/// Fetches weights and panics if they are of other networks; their bytes.
+fn fetch(member: &Member) -> Option<Vec<u8>> {
     let layout = |n| Arc::new(ParamLayout::new([("weight", vec![n, 2])]));
     let layouts = Layouts::from([("a".into(), layout(3)), ("b".into(), layout(1))]);
-    let Ok(fetched) = member.first_weights(&layouts) else { return };
+    let fetched = member.first_weights(&layouts).ok()?;
     assert!(fetched.weights.keys().eq(layouts.keys()), "{:?}", fetched.weights.keys());
     for (params, layout) in fetched.weights.values().zip(layouts.values()) {
         assert_eq!((params.values().len(), params.layout()), (layout.len(), layout));
@@ -53,15 +57,27 @@ fn fetch(member: &Member) {
     for moments in [&fetched.moments.observations, &fetched.moments.returns].into_iter().flatten() {
         assert!(moments.is_of(moments.mean().len()), "{moments:?}");
     }
+    Some(fetched.weights.values().flat_map(|params| params.values()).flat_map(|value| value.to_le_bytes()).collect())
+}
+
+fn is_piece(kind: u8) -> bool {
+    kind % 4 == 3
+}
+
+fn pieces(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    Records(bytes).filter(|(kind, _)| is_piece(*kind)).map(|(_, piece)| piece)
+}
+
+/// The weights that the pieces are of.
+fn weights(bytes: &[u8]) -> Vec<u8> {
+    pieces(bytes).collect::<Vec<_>>().concat()
 }
 
 /// The answers of an input, each of a kind: any bytes, a header, one with a body, or a piece of weights.
 fn answers(bytes: &[u8]) -> Vec<Bytes> {
-    let is_piece = |kind: u8| kind % 4 == 3;
-    let pieces = || Records(bytes).filter(|(kind, _)| is_piece(*kind));
-    let weights: Vec<u8> = pieces().flat_map(|(_, piece)| piece.to_owned()).collect();
+    let weights = weights(bytes);
     // An answer that is a piece, and then: version, pieces, length and digest.
-    let numbers = [0, 1, pieces().count() as u64, weights.len() as u64, xxh3_64(&weights)];
+    let numbers = [0, 1, pieces(bytes).count() as u64, weights.len() as u64, xxh3_64(&weights)];
     let head: Vec<u8> = numbers.into_iter().flat_map(varint).collect();
     let answer = |(kind, payload): (u8, &[u8])| match kind % 4 {
         0 => payload.to_owned(),

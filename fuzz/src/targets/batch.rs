@@ -11,13 +11,14 @@ pub(crate) const TARGET: Target = Target {
     run,
 };
 
-fn run(bytes: &[u8]) {
-    let Ok(batch) = postcard::from_bytes::<MultiAgentBatch>(bytes) else { return };
+fn run(bytes: &[u8]) -> bool {
+    let Ok(batch) = postcard::from_bytes::<MultiAgentBatch>(bytes) else { return false };
     let _ = (batch.steps(), batch.oldest_version());
     batch.policies().for_each(|(_, batch)| rows(batch));
     let written = postcard::to_stdvec(&batch).unwrap_or_else(|error| panic!("{batch:?} cannot be written: {error}"));
     let again: MultiAgentBatch = postcard::from_bytes(&written).unwrap_or_else(|error| panic!("{batch:?}: {error}"));
     assert_eq!(postcard::to_stdvec(&again).ok(), Some(written), "{batch:?} is not {again:?}");
+    true
 }
 
 /// Reads every row.

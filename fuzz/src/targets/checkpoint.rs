@@ -1,11 +1,11 @@
-//! Checkpoints that someone has made up: any content, with the sizes and checksums that belong to it.
+//! Forged checkpoints: any content, with the sizes and checksums that belong to it.
 
 use pronk::{ByPolicy, Checkpoint};
 use serde_json::{Value, json};
 
-use crate::Target;
 use crate::folder::{Folder, scratch};
-use crate::seeds::go_on;
+use crate::seeds::{Kind, SOON, go_on};
+use crate::target::{Target, refused};
 
 pub(crate) const TARGET: Target = Target {
     name: "checkpoint",
@@ -14,18 +14,20 @@ pub(crate) const TARGET: Target = Target {
     run,
 };
 
-fn run(bytes: &[u8]) {
-    load(&sealed(Folder::parse(bytes)));
+fn run(bytes: &[u8]) -> bool {
+    load(&sealed(Folder::parse(bytes)), &Kind::ALL)
 }
 
-/// Loads a folder, and checks what is promised of one that someone has made up.
-pub(super) fn load(folder: &Folder) {
+/// Checks what is promised of a forged folder; whether a run of one of the kinds goes on from it.
+pub(super) fn load(folder: &Folder, kinds: &[Kind]) -> bool {
     let folder = folder.write();
     match Checkpoint::load_all(folder.path()) {
         Ok(loaded) => save_and_load(&loaded),
-        Err(error) => drop(error.to_string()),
+        Err(error) => {
+            refused(error);
+        }
     }
-    let _ = go_on(folder.path());
+    kinds.iter().filter(|kind| go_on(**kind, folder.path(), SOON).is_ok()).count() > 0
 }
 
 /// The folder, whose manifest has the sizes and checksums of the files that it names.
@@ -61,38 +63,18 @@ fn save_and_load(loaded: &ByPolicy<Checkpoint>) {
         // It may be of a network that cannot act in its spaces.
         let _ = checkpoint.policy().map_err(|error| error.to_string());
     }
-    if loaded.is_empty() {
-        return;
+    if !loaded.is_empty() {
+        let folder = saved(loaded).write();
+        let again = Checkpoint::load_all(folder.path());
+        let again = again.unwrap_or_else(|error| panic!("what was loaded and saved does not load: {error}"));
+        assert!(saved(loaded) == saved(&again), "{loaded:?} is not {again:?}");
     }
-    let folder = scratch();
-    Checkpoint::save_all(loaded, folder.path()).unwrap_or_else(|error| panic!("what was loaded is not saved: {error}"));
-    let again = Checkpoint::load_all(folder.path());
-    let again = again.unwrap_or_else(|error| panic!("what was loaded and saved does not load: {error}"));
-    assert!(are_same(loaded, &again), "{loaded:?} is not {again:?}");
 }
 
-/// Whether these are the same checkpoints.
-pub(super) fn are_same(some: &ByPolicy<Checkpoint>, others: &ByPolicy<Checkpoint>) -> bool {
-    let are_same = |one: &Checkpoint, other: &Checkpoint| {
-        // Weights and statistics may be NaN, which equals nothing.
-        let bits = |one: &Checkpoint| one.state.params.values().iter().map(|value| value.to_bits()).collect::<Vec<_>>();
-        let texts = |one: &Checkpoint| {
-            let Checkpoint {
-                env, algorithm, observation, action, network, config, normalizer, life, score, state, ..
-            } = one;
-            let target = state.algorithm.target.as_ref().map(|target| (target.params.values(), target.age));
-            format!(
-                "{env:?} {algorithm:?} {observation:?} {action:?} {network:?} {config:?} {normalizer:?} {life} {score:?} \
-                 {:?} {} {} {:?} {target:?} {:?}",
-                state.optimizer,
-                state.updates,
-                state.global_step,
-                state.algorithm.numbers,
-                state.params.layout()
-            )
-        };
-        bits(one) == bits(other) && texts(one) == texts(other)
-    };
-    some.len() == others.len()
-        && some.iter().all(|(policy, one)| others.get(policy).is_some_and(|other| are_same(one, other)))
+/// The files of checkpoints: they are the same if these are, unlike numbers that are NaN.
+pub(super) fn saved(checkpoints: &ByPolicy<Checkpoint>) -> Folder {
+    let folder = scratch();
+    let saved = Checkpoint::save_all(checkpoints, folder.path());
+    saved.unwrap_or_else(|error| panic!("what was loaded is not saved: {error}"));
+    Folder::read(folder.path()).unwrap_or_else(|error| panic!("what was saved cannot be read: {error}"))
 }

@@ -2,12 +2,12 @@
 
 use std::sync::LazyLock;
 
-use pronk::{ByPolicy, Checkpoint};
+use pronk::Checkpoint;
 
-use super::checkpoint::are_same;
-use crate::Target;
+use super::checkpoint::saved;
 use crate::folder::Folder;
-use crate::seeds::go_on;
+use crate::seeds::{Kind, SOON, go_on};
+use crate::target::{Target, refused};
 
 pub(crate) const TARGET: Target = Target {
     name: "damage",
@@ -18,18 +18,23 @@ pub(crate) const TARGET: Target = Target {
 /// The folder of a run, with its newest two checkpoints.
 static FOLDER: LazyLock<Folder> = LazyLock::new(|| Folder::parse(include_bytes!("../../corpus/checkpoint/whole")));
 
-static LOADED: LazyLock<ByPolicy<Checkpoint>> = LazyLock::new(|| {
+/// What it loads as.
+static SAVED: LazyLock<Folder> = LazyLock::new(|| {
     let loaded = Checkpoint::load_all(FOLDER.write().path());
-    loaded.unwrap_or_else(|error| panic!("{error}: write a new one by `cargo run -p pronk-fuzz --example seeds`"))
+    saved(
+        &loaded.unwrap_or_else(|error| panic!("{error}: write a new one by `cargo run -p pronk-fuzz --example seeds`")),
+    )
 });
 
-fn run(bytes: &[u8]) {
+fn run(bytes: &[u8]) -> bool {
     let folder = damaged(FOLDER.clone(), bytes).write();
     match Checkpoint::load_all(folder.path()) {
-        Ok(loaded) => assert!(are_same(&loaded, &LOADED), "a damaged checkpoint was loaded: {loaded:?}"),
-        Err(error) => drop(error.to_string()),
+        Ok(loaded) => assert!(saved(&loaded) == *SAVED, "a damaged checkpoint was loaded: {loaded:?}"),
+        Err(error) => {
+            refused(error);
+        }
     }
-    let _ = go_on(folder.path());
+    go_on(Kind::Together, folder.path(), SOON).is_ok()
 }
 
 /// The folder, with the damage that these bytes say.

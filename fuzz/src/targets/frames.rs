@@ -43,7 +43,7 @@ const SHAPE: BatchShape = BatchShape {
     state_len: 1,
 };
 
-fn run(bytes: &[u8]) {
+fn run(bytes: &[u8]) -> bool {
     let (guard, token) = shutdown();
     let (sender, fragments) = inqueue(64, Gate::Bounded, &token).unwrap_or_else(|error| panic!("{error}"));
     let layout = Arc::new(ParamLayout::new([("weight", vec![3])]));
@@ -70,6 +70,7 @@ fn run(bytes: &[u8]) {
     for report in reported.drain() {
         assert!(report.return_sum.is_finite() && report.n_episodes < 1 << 60, "{report:?}");
     }
+    trained > 0
 }
 
 fn config() -> HostsConfig {

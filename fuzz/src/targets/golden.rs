@@ -11,29 +11,43 @@ pub(crate) const TARGET: Target = Target {
     run,
 };
 
-fn run(bytes: &[u8]) {
-    let Ok(file) = serde_json::from_slice::<Value>(bytes) else { return };
+fn run(bytes: &[u8]) -> bool {
+    let Ok(file) = serde_json::from_slice::<Value>(bytes) else { return false };
     for (name, value) in file.as_object().into_iter().flatten() {
         let section = json::section(&file, name);
         assert_eq!(section.len(), value.as_array().map_or(0, Vec::len));
-        for (index, entry) in section.iter().enumerate() {
-            drop(json::name_of(entry, index));
-            entry.as_object().into_iter().flatten().for_each(|(key, _)| values_at(entry, key));
-        }
-        values_at(&file, name);
+        section.iter().enumerate().for_each(|(index, entry)| drop(json::name_of(entry, index)));
+    }
+    let mut paths = Vec::new();
+    collect(&file, "", &mut paths);
+    paths.iter().map(|path| values_at(&file, path)).sum::<usize>() > 0
+}
+
+/// The paths of all values below one.
+fn collect(value: &Value, path: &str, found: &mut Vec<String>) {
+    let mut below = |part: &str, value: &Value| {
+        let path = if path.is_empty() { part.to_owned() } else { format!("{path}.{part}") };
+        collect(value, &path, found);
+        found.push(path);
+    };
+    match value {
+        Value::Object(table) => table.iter().for_each(|(key, value)| below(key, value)),
+        Value::Array(list) => list.iter().enumerate().for_each(|(n, value)| below(&n.to_string(), value)),
+        _ => {}
     }
 }
 
-/// Reads what is at a path as everything that it may be.
-fn values_at(value: &Value, path: &str) {
-    let Ok(found) = json::get(value, path) else { return };
-    let mut leaves = Vec::new();
+/// Reads what is at a path as everything that it may be; how many numbers it is.
+fn values_at(value: &Value, path: &str) -> usize {
+    let Ok(found) = json::get(value, path) else { return 0 };
+    let (mut leaves, mut n_numbers) = (Vec::new(), 0);
     flatten(found, &mut leaves);
     if let Ok(floats) = json::floats_at(value, path) {
         let written: Vec<f64> = leaves.iter().filter_map(|leaf| written_number(leaf)).collect();
         let bits = |numbers: &[f64]| numbers.iter().map(|number| number.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&floats), bits(&written));
         assert_eq!(floats.len(), leaves.len());
+        n_numbers = floats.len();
         if let Ok(counts) = json::usizes_at(value, path) {
             assert!(
                 counts.iter().zip(&floats).all(|(&count, &float)| count as f64 == float),
@@ -54,6 +68,7 @@ fn values_at(value: &Value, path: &str) {
     if let Ok(count) = json::usize_at(value, path) {
         assert_eq!(found.to_string(), count.to_string());
     }
+    n_numbers
 }
 
 /// The number that a golden file writes so.

@@ -13,26 +13,26 @@ pub(crate) const TARGET: Target = Target {
     run,
 };
 
-fn run(bytes: &[u8]) {
-    let Some((first, lines)) = bytes.split_first() else { return };
+fn run(bytes: &[u8]) -> bool {
+    let Some((first, lines)) = bytes.split_first() else { return false };
     let (n_envs, autoreset) = (1 + usize::from(first >> 1), first % 2 == 1);
     let mut lines = lines.splitn(2, |&byte| byte == b'\n');
     let line = lines.next().unwrap_or_default();
-    let Some(introduction) = understood(hello(line)) else { return };
+    let Some(introduction) = understood(hello(line)) else { return false };
     let json: Value = serde_json::from_slice(line).unwrap_or_default();
     assert!(json["protocol"] == 1 && json.get("error").is_none(), "{json} is accepted");
     assert!(introduction.spec.check().is_ok(), "{introduction:?}");
 
-    let Some(layout) = understood(introduction.layout(n_envs, autoreset)) else { return };
+    let Some(layout) = understood(introduction.layout(n_envs, autoreset)) else { return false };
     assert!(!autoreset || introduction.spec.agents.len() == 1, "{introduction:?}");
     let needed = n_envs as u128 * bytes_of_rows(&introduction);
     assert!(layout.bytes() as u128 >= needed && layout.bytes().is_multiple_of(64), "{layout:?} of {introduction:?}");
 
     let line = lines.next().unwrap_or_default();
-    if understood(agreed(line, layout.bytes())).is_some() {
-        let json: Value = serde_json::from_slice(line).unwrap_or_default();
-        assert_eq!(json["shared_bytes"], layout.bytes(), "{json} is accepted");
-    }
+    let has_agreed = understood(agreed(line, layout.bytes())).is_some();
+    let json: Value = serde_json::from_slice(line).unwrap_or_default();
+    assert!(!has_agreed || json["shared_bytes"] == layout.bytes(), "{json} is accepted");
+    has_agreed
 }
 
 /// Bytes that an environment has in the sections that are always there.

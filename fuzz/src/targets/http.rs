@@ -1,6 +1,7 @@
 //! Requests to the live page.
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -47,22 +48,48 @@ struct Page {
 
 static PAGES: LazyLock<[Page; 2]> = LazyLock::new(|| [page(None), page(Some(TOKEN))]);
 
-fn run(bytes: &[u8]) {
-    let Some((first, request)) = bytes.split_first() else { return };
+fn run(bytes: &[u8]) -> bool {
+    let Some((first, request)) = bytes.split_first() else { return false };
     let has_token = first % 2 == 1;
     let page = &PAGES[usize::from(has_token)];
     let request = replaced(&replaced(request, b"{id}", &page.id), b"{port}", &page.port);
     let answer = String::from_utf8_lossy(&answer(page.router.clone(), &request)).into_owned();
-    let asked = String::from_utf8_lossy(&request).to_lowercase();
+    let asked = String::from_utf8_lossy(&request);
     assert!(!answer.contains(SECRET), "what lies beside the run is read:\n{asked}\n\n{answer}");
     assert!(!answer.contains("HTTP/1.1 500"), "{asked}\n\n{answer}");
-    let may_read = match has_token {
-        true => asked.contains(TOKEN),
-        false => ["localhost", "127.", "::", "0:"].iter().any(|name| asked.contains(name)),
+    let may_read = |head: &str| match has_token {
+        true => has_cookie(head, &page.port),
+        false => is_to_this_machine(head),
     };
-    assert!(may_read || !answer.contains(OF_THE_RUN), "the run is shown to others:\n{asked}\n\n{answer}");
-    let is_page = answer.starts_with("HTTP/1.1 200");
-    assert!(!is_page || answer.contains("content-security-policy: default-src 'none'"), "{asked}\n\n{answer}");
+    let is_shown = answer.contains(OF_THE_RUN);
+    let may_read = asked.replace("\r\n", "\n").split("\n\n").any(may_read);
+    assert!(may_read || !is_shown, "the run is shown to others:\n{asked}\n\n{answer}");
+    let (found, policies) =
+        (answer.matches("HTTP/1.1 200"), answer.matches("content-security-policy: default-src 'none'"));
+    assert!(found.count() <= policies.count(), "{asked}\n\n{answer}");
+    is_shown
+}
+
+/// The values of a header in the head of a request.
+fn values<'a>(head: &'a str, name: &str) -> Vec<&'a str> {
+    let fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
+    fields.filter(|(its_name, _)| its_name.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).collect()
+}
+
+/// Whether the head of a request has the cookie of the token.
+fn has_cookie(head: &str, port: &str) -> bool {
+    let cookie = format!("pronk-{port}={TOKEN}");
+    values(head, "cookie").iter().any(|cookies| cookies.split(';').any(|its| its.trim() == cookie))
+}
+
+/// Whether the only host in the head of a request is a name of this machine.
+fn is_to_this_machine(head: &str) -> bool {
+    let [host] = values(head, "host")[..] else { return false };
+    let is_own = |name: &str| {
+        let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.to_canonical().is_loopback())
+    };
+    is_own(host) || host.rsplit_once(':').is_some_and(|(name, _port)| is_own(name))
 }
 
 /// What the page sends to a browser that sends this and then closes.

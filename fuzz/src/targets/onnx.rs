@@ -7,7 +7,7 @@ use pronk::{Policy, Space};
 use prost::Message;
 use serde::Deserialize;
 
-use crate::Target;
+use crate::target::{Target, refused};
 
 pub(crate) const TARGET: Target = Target {
     name: "onnx",
@@ -33,15 +33,15 @@ struct Written {
 /// Networks of more weights take too long.
 const MOST_WEIGHTS: usize = 1 << 16;
 
-fn run(bytes: &[u8]) {
+fn run(bytes: &[u8]) -> bool {
     let Ok(Written { network, action, gaussian, log_std_range, normalizer }) = serde_json::from_slice(bytes) else {
-        return;
+        return false;
     };
     let gaussian = GaussianConfig { gaussian, log_std_range };
     match network.layout() {
         Ok(layout) if layout.len() <= MOST_WEIGHTS && network.obs.obs_len() <= MOST_WEIGHTS => {}
-        Ok(_) => return,
-        Err(error) => return drop(error.to_string()),
+        Ok(_) => return false,
+        Err(error) => return refused(error),
     }
     let params = network.init_params(0).unwrap_or_else(|error| panic!("{network:?} has a layout: {error}"));
     let len = network.obs.obs_len();
@@ -55,10 +55,11 @@ fn run(bytes: &[u8]) {
     let exported = policy.and_then(|policy| policy.to_onnx());
     let bytes = match exported {
         Ok(bytes) => bytes,
-        Err(error) => return drop(error.to_string()),
+        Err(error) => return refused(error),
     };
     let model = Model::decode(&*bytes).unwrap_or_else(|error| panic!("an export that cannot be decoded: {error}"));
     model.graph.unwrap_or_default().check();
+    true
 }
 
 /// Of an ONNX file what is checked here.

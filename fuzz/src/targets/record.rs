@@ -2,35 +2,37 @@
 
 use pronk::Replay;
 
-use crate::Target;
 use crate::folder::Folder;
-use crate::seeds::repeat;
+use crate::seeds::{SOON, repeat};
+use crate::target::{Target, refused};
 
 pub(crate) const TARGET: Target = Target {
     name: "record",
-    promise: "A record whose frames get the right checksums is opened or refused, and a replay of it ends.",
+    promise: "A record whose frames get the right checksums is opened or refused, and a replay of it ends. One that \
+              had others is refused.",
     run,
 };
 
 /// The length, half of its checksum, and the checksum of what follows.
 const HEAD: usize = 4 + 2 + 4;
 
-fn run(bytes: &[u8]) {
-    let mut folder = Folder::parse(bytes);
+fn run(bytes: &[u8]) -> bool {
+    let given = Folder::parse(bytes);
+    let mut folder = given.clone();
     folder.0.values_mut().for_each(|file| set_checksums(file));
+    let is_given = Replay::open(given.write().path().join("run.rec")).is_ok();
+    assert!(!is_given || given.0["run.rec"] == folder.0["run.rec"], "a record with wrong checksums is opened");
     let folder = folder.write();
     let path = folder.path().join("run.rec");
     let replay = match Replay::open(&path) {
         Ok(replay) => replay,
-        Err(error) => return drop(error.to_string()),
+        Err(error) => return refused(error),
     };
     let whole = replay.clone().until(u64::MAX);
     assert_eq!((whole.updates(), whole.fragments()), (replay.updates(), replay.fragments()));
     let first = replay.clone().until(1);
     assert!(first.fragments() <= replay.fragments());
-    for replay in [replay.clone(), replay.from_fragments()] {
-        let _ = repeat(replay);
-    }
+    [replay.clone(), replay.from_fragments()].map(|replay| repeat(replay, SOON).is_ok()) == [true; 2]
 }
 
 /// Gives every frame of a file the checksums that belong to it.
@@ -40,7 +42,10 @@ fn set_checksums(mut file: &mut [u8]) {
         let end = (u32::from_le_bytes(len) as usize).min(rest.len());
         let (frame, next) = rest.split_at_mut(end);
         head[4..6].copy_from_slice(&crc32c::crc32c(&len).to_le_bytes()[..2]);
-        head[6..].copy_from_slice(&crc32c::crc32c(frame).to_le_bytes());
+        // A frame that a killed run has torn has another.
+        if frame.len() == u32::from_le_bytes(len) as usize {
+            head[6..].copy_from_slice(&crc32c::crc32c(frame).to_le_bytes());
+        }
         file = next;
     }
 }

@@ -26,14 +26,14 @@ const LARGE: usize = 17 << 20;
 const HEADER: std::ops::Range<usize> = 16..64;
 const SECTIONS: usize = 65_536;
 
-fn run(bytes: &[u8]) {
+fn run(bytes: &[u8]) -> bool {
     let end = bytes.iter().position(|&byte| byte == b'\n').unwrap_or(bytes.len());
-    let Some((first, written)) = bytes.get(end + 1..).and_then(<[u8]>::split_first) else { return };
+    let Some((first, written)) = bytes.get(end + 1..).and_then(<[u8]>::split_first) else { return false };
     let (n_envs, autoreset) = (1 + usize::from(first >> 1) % 4, first % 2 == 1);
-    let Some(introduction) = understood(hello(&bytes[..end])) else { return };
-    let Some(layout) = understood(introduction.layout(n_envs, autoreset)) else { return };
+    let Some(introduction) = understood(hello(&bytes[..end])) else { return false };
+    let Some(layout) = understood(introduction.layout(n_envs, autoreset)) else { return false };
     if layout.bytes() > LARGE {
-        return;
+        return false;
     }
     let (memory, theirs) = Unmapped::create().unwrap_or_else(|error| panic!("no memory: {error}"));
     let renders = introduction.renders;
@@ -54,6 +54,7 @@ fn run(bytes: &[u8]) {
     let before = rows(&shared, autoreset);
     write(&shared);
     assert_eq!(before, rows(&shared, autoreset), "what the parent writes changes what it reads");
+    true
 }
 
 /// Writes the answer, as the process does.

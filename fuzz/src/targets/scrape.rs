@@ -16,10 +16,10 @@ const METRICS: &str = "pronk_up 1\n# EOF\n";
 /// The longest head that is read.
 const LONGEST: usize = 8 << 10;
 
-fn run(bytes: &[u8]) {
+fn run(bytes: &[u8]) -> bool {
     let Some(response) = Prometheus::response(bytes, METRICS) else {
         assert!(bytes.len() <= LONGEST, "no response to {} bytes", bytes.len());
-        return;
+        return false;
     };
     let (head, body) = whole(&response);
     let asked = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
@@ -35,6 +35,7 @@ fn run(bytes: &[u8]) {
     assert!(body != METRICS || head.starts_with("HTTP/1.1 200 "), "{head}");
     let before = Prometheus::response(&bytes[..bytes.len() - 1], METRICS);
     assert!(before.is_none_or(|before| before == response), "another byte changes the response to {asked}");
+    body == METRICS
 }
 
 /// The head and the body of a response.

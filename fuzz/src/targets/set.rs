@@ -4,8 +4,8 @@ use std::path::Path;
 
 use pronk_cli::{Entry, RunFile};
 
-use super::config::reads_back;
-use crate::Target;
+use super::config::{is_one_of, keys, reads_back};
+use crate::target::{Target, refused};
 
 pub(crate) const TARGET: Target = Target {
     name: "set",
@@ -17,11 +17,31 @@ pub(crate) const TARGET: Target = Target {
 /// What the flags are added to.
 const FILE: &str = "env = \"CartPole-v1\"\n";
 
-fn run(bytes: &[u8]) {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let Ok(flags) = text.lines().map(str::parse::<Entry>).collect::<Result<Vec<_>, _>>() else { return };
+fn run(bytes: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    let Ok(flags) = text.lines().map(str::parse::<Entry>).collect::<Result<Vec<_>, _>>() else { return false };
     match RunFile::parse(Path::new("run.toml"), FILE, flags) {
-        Ok(file) => drop(reads_back(&file)),
-        Err(error) => drop(error.to_string()),
+        Ok(file) => {
+            let written = keys(reads_back(&file).parse().unwrap_or_default());
+            let given: Vec<Vec<String>> = text.lines().map(key_of).collect();
+            for (n, key) in given.iter().enumerate() {
+                // What is set of one algorithm has no effect if another is chosen.
+                let is_last = key[0] != "algorithm" && !given[n + 1..].iter().any(|later| replaces(later, key));
+                assert!(!is_last || is_one_of(key, &written), "`{}` has no effect: {written:?}", key.join("."));
+            }
+            true
+        }
+        Err(error) => refused(error),
     }
+}
+
+/// The path that a flag sets.
+fn key_of(flag: &str) -> Vec<String> {
+    let key = flag.split('=').next().unwrap_or_default();
+    key.split('.').map(|part| part.trim().to_owned()).collect()
+}
+
+/// Whether a later flag sets a key or a table around it: either path may leave out the first tables.
+fn replaces(later: &[String], key: &[String]) -> bool {
+    (1..=key.len()).any(|len| key[..len].ends_with(later) || later.ends_with(&key[..len]))
 }
