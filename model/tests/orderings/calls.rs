@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize as StdUsize;
 
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::{sync, thread};
@@ -32,6 +33,8 @@ fn after(steps: u64) -> FailurePlace {
 /// parts are of this call or of one that follows.
 #[test]
 fn the_steps_of_a_call_are_those_before_it() {
+    // Of the standard library: how often a call was seen, and how often its steps.
+    static SEEN: [StdUsize; 2] = [StdUsize::new(0), StdUsize::new(0)];
     exhaust("calls of environments", || {
         let calls = Arc::new((Calls::default(), AtomicUsize::new(0)));
         let working = Arc::clone(&calls);
@@ -49,14 +52,17 @@ fn the_steps_of_a_call_are_those_before_it() {
         others_may_go_first(looks);
         if let Some(call) = calls.current() {
             let made = call.passage / 2;
+            SEEN[0].fetch_add(1, Ordering::Relaxed);
             assert!(u64::from(call.index) >= made && u64::from(call.incarnation) >= made);
             others_may_go_first(looks);
             if let Some(unbooked) = calls.unbooked_in(&call) {
                 assert_eq!(unbooked, (Steps { env: made, agent: made }, made));
+                SEEN[1].fetch_add(1, Ordering::Relaxed);
             }
         }
         worker.join().unwrap();
     });
+    assert!(SEEN.iter().all(|seen| seen.load(Ordering::Relaxed) > 0), "no execution looked into a call: {SEEN:?}");
 }
 
 /// loom compares an access with the last one only, so a thread that loads what it stores hides the loads of
