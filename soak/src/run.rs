@@ -66,14 +66,18 @@ pub(crate) fn unix_secs() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// What the process has once all that it had not before is gone, or after some seconds.
+/// How long after a run something of it may be left: a process of environments closes for up to
+/// `close_timeout`, ten seconds, and two more before it is killed, and the machine may be busy.
+const CLOSING: Duration = Duration::from_secs(30);
+
+/// What the process has once all that it had not before is gone, or after that time.
 fn settled(before: &Census) -> anyhow::Result<Census> {
     let (_guard, token) = shutdown();
     let began = Instant::now();
     loop {
         let now = census()?;
         let is_left = now.threads > before.threads || now.descriptors > before.descriptors || now.children > 0;
-        if !is_left || began.elapsed() > Duration::from_secs(10) {
+        if !is_left || began.elapsed() > CLOSING {
             return Ok(now);
         }
         let _ = token.sleep(Duration::from_millis(20));
