@@ -1,12 +1,13 @@
 //! The process of a cell.
 
-use std::process::ExitCode;
+use std::process::{ExitCode, exit};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context;
 use pronk::buffer::shutdown;
 use pronk::metrics::ThreadTime;
+use pronk::signals::on_signal;
 use pronk::{Checkpoint, Run};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde_json::{Value, json};
@@ -24,8 +25,11 @@ pub(crate) fn run(job: &Job) -> anyhow::Result<ExitCode> {
     // A driver that is killed leaves no run behind.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     print_few_panics();
-    // What a process starts once and keeps: the thread that waits for signals.
-    drop(pronk::on_ctrl_c(|| {})?);
+    // What a process starts once and keeps: the thread that waits for signals. One that comes meanwhile ends
+    // it, as one that comes earlier does.
+    #[expect(clippy::disallowed_methods, reason = "there is nothing yet that could be left unfinished")]
+    let listening = on_signal(|reason| exit(reason.signal_status().unwrap_or(1).into()))?;
+    drop(listening);
     let before = census()?;
     let Ended { run, cause } = (cell.train)(job)?;
     let status = run.exit_status();
