@@ -202,6 +202,8 @@ impl Watch {
     fn hangs(&mut self, process: &mut Process, why: &str) -> anyhow::Result<()> {
         fs::write(&self.stacks, stacks::of(process.id()))?;
         process.kill();
+        // Results that it has not printed yet are lost, as after any SIGKILL.
+        self.faults.signalled = Some((Signal::KILL, Instant::now()));
         let stacks = self.stacks.display().to_string();
         self.checker.fail("hang", || format!("{why}, see {stacks}"));
         Ok(())

@@ -1,4 +1,4 @@
-//! Counts in a checkpoint, which may be damaged or made up.
+//! Counts in a checkpoint, which may be damaged or forged.
 
 /// No run counts so far, and a few such counts can be added.
 pub(super) const MOST: u64 = 1 << 60;
