@@ -53,13 +53,24 @@ const UNSAVED: usize = 120;
 /// The numbers of a result by their paths.
 type Figures = BTreeMap<String, f64>;
 
+/// What a process had.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    /// Seconds since the beginning.
+    at: f64,
+    pub(crate) census: Census,
+    /// What it had allocated and not freed.
+    heap_kib: u64,
+}
+
 /// What is known of one cell.
 pub(crate) struct Checker {
     pub(crate) cell: &'static Cell,
     pub(crate) began: Instant,
     pub(crate) share: Duration,
-    /// Seconds since the beginning, and what the process had.
-    pub(crate) samples: Vec<(f64, Census)>,
+    pub(crate) samples: Vec<Sample>,
+    /// What was allocated at the last result.
+    heap_kib: u64,
     /// Seconds from the beginning to the last result.
     last_result: f64,
     /// The newest result that a checkpoint has, and all after it. A figure that later results do not have
@@ -91,6 +102,7 @@ impl Checker {
             began: now,
             share,
             samples: Vec::new(),
+            heap_kib: 0,
             last_result: 0.0,
             saved: Figures::new(),
             unsaved: VecDeque::new(),
@@ -153,7 +165,7 @@ impl Checker {
         }
         // What a run starts with and gives back, both in milliseconds, is judged by the process itself.
         if self.clocks.is_some() && self.ended.is_none() {
-            self.samples.push((self.began.elapsed().as_secs_f64(), census));
+            self.samples.push(Sample { at: self.began.elapsed().as_secs_f64(), census, heap_kib: self.heap_kib });
         }
     }
 
@@ -161,7 +173,10 @@ impl Checker {
     pub(crate) fn line(&mut self, line: &str) {
         match serde_json::from_str::<Value>(line) {
             Ok(mut value) if value.get("ended").is_some() => self.ended = Some(value["ended"].take()),
-            Ok(result) => self.result(&result),
+            Ok(line) => match line["heap_kib"].as_u64() {
+                Some(heap_kib) => self.heap_kib = heap_kib,
+                None => self.result(&line),
+            },
             Err(error) => self.fail("line", || format!("{error}: {line:.200}")),
         }
     }

@@ -23,13 +23,15 @@ mod trainings;
 
 use std::process::ExitCode;
 
+use cap::Cap;
 use clap::Parser;
+use mimalloc::MiMalloc;
 
 use arguments::{Arguments, Work};
 
-/// As in the program `pronk`.
+/// As in the program `pronk`, but counted.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Cap<MiMalloc> = Cap::new(MiMalloc, usize::MAX);
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();

@@ -44,15 +44,14 @@ impl Table {
         let Row { pass, took, faults, mut checker } = row;
         let memory = match checker.flat() {
             None => "no samples after the warm-up".to_owned(),
-            Some(Memory::Slope { per_hour, error, .. }) => format!("{per_hour:+.2} ± {error:.2} MiB/h"),
-            Some(Memory::Growth { mib }) => format!("{mib:+.1} MiB, too short for a slope"),
+            Some(Memory { resident, heap }) => format!("{resident}; heap {heap}"),
         };
         let failures = checker.failures();
         let verdict =
             if failures.is_empty() { "passed".to_owned() } else { format!("FAILED: {}", failures.join("; ")) };
         self.n_passed += usize::from(failures.is_empty());
         self.n_failed += usize::from(!failures.is_empty());
-        let most_mib = checker.samples.iter().map(|(_, census)| census.memory_kib >> 10).max();
+        let most_mib = checker.samples.iter().map(|sample| sample.census.memory_kib >> 10).max();
         let Checker { cell, processes, results, env_steps, longest_stall, .. } = checker;
         let (secs, stall_secs) = (took.as_secs_f64(), longest_stall.as_secs_f64());
         self.print(&format!(

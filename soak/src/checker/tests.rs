@@ -15,6 +15,8 @@ struct Run {
     status: i32,
     signalled: Option<Signal>,
     samples: Vec<Census>,
+    /// What is allocated in each half of the samples.
+    heap_kib: [u64; 2],
     faults: u64,
 }
 
@@ -33,7 +35,7 @@ impl Run {
         }
         let running = Census { running: 1, ..Census::default() };
         let results = (1..=3).map(result).collect();
-        Self { results, ended, status: 0, signalled: None, samples: vec![running; 100], faults: 1 }
+        Self { results, ended, status: 0, signalled: None, samples: vec![running; 100], heap_kib: [0; 2], faults: 1 }
     }
 
     fn failures(&self, cell: &str) -> Vec<String> {
@@ -41,9 +43,12 @@ impl Run {
         checker.restarted(false);
         let line = |result: &Value| result.as_str().map_or_else(|| result.to_string(), str::to_owned);
         self.results.iter().for_each(|result| checker.line(&line(result)));
-        self.samples.iter().for_each(|census| checker.sample(*census));
+        for (half, heap_kib) in self.samples.chunks(50).zip(self.heap_kib) {
+            checker.line(&json!({ "heap_kib": heap_kib }).to_string());
+            half.iter().for_each(|census| checker.sample(*census));
+        }
         // A sample each second, all before the last result.
-        checker.samples.iter_mut().enumerate().for_each(|(second, sample)| sample.0 = second as f64);
+        checker.samples.iter_mut().enumerate().for_each(|(second, sample)| sample.at = second as f64);
         checker.last_result = 100.0;
         if !self.ended.is_null() {
             checker.line(&json!({ "ended": self.ended }).to_string());
@@ -138,6 +143,7 @@ const CASES: &[Case] = &[
     ("shared memory: ", "plain", |run| run.samples[50].shared = 9),
     ("children: ", "plain", |run| run.samples[50].children = 9),
     ("memory: ", "plain", |run| run.samples[50].memory_kib = 25 << 10),
+    ("heap: ", "plain", |run| run.heap_kib[1] = 25 << 10),
 ];
 
 fn steps(run: &mut Run) -> &mut Value {
