@@ -47,8 +47,9 @@ const BUSY_PATIENCE: u32 = 5;
 /// The time of a run may differ from the driver's by so many seconds: a step of the wall clock is longer.
 const CLOCKS: f64 = 60.0;
 
-/// Most results in a row that no checkpoint has: of a minute, where checkpoints are due every second.
-const UNSAVED: usize = 120;
+/// Most results in a row that no checkpoint has, if they are more than these seconds apart: checkpoints are due
+/// every second, but a run may have dozens of results in one, and a busy machine none in a minute.
+const UNSAVED: (usize, f64) = (120, 50.0);
 
 /// The numbers of a result by their paths.
 type Figures = BTreeMap<String, f64>;
@@ -220,8 +221,11 @@ impl Checker {
         while let Some(oldest) = self.unsaved.pop_front_if(|oldest| is_saved(oldest)) {
             self.saved = oldest;
         }
-        if self.unsaved.len() > UNSAVED {
-            self.fail("checkpoint", || format!("none has any of the last {UNSAVED} results"));
+        let time = |figures: Option<&Figures>| figures.and_then(|figures| figures.get("time_total_s").copied());
+        let secs = time(self.unsaved.back()).zip(time(self.unsaved.front())).map_or(0.0, |(last, first)| last - first);
+        let n = self.unsaved.len();
+        if n > UNSAVED.0 && secs > UNSAVED.1 {
+            self.fail("checkpoint", || format!("none has any of the last {n} results, of {secs:.0} s"));
             self.unsaved.pop_front();
         }
     }
