@@ -78,7 +78,7 @@ pub(crate) struct Checker {
     /// stays as it was.
     saved: Figures,
     unsaved: VecDeque<Figures>,
-    /// Whether the process before this one was killed.
+    /// Whether the process that printed the last result was killed, or one after it.
     was_killed: bool,
     /// The driver's time and the run's, of the first result of this process.
     clocks: Option<(Instant, f64)>,
@@ -124,9 +124,9 @@ impl Checker {
     pub(crate) fn restarted(&mut self, was_killed: bool) {
         self.processes += 1;
         self.progress = (Instant::now(), 0);
-        self.clocks = None;
+        let had_result = self.clocks.take().is_some();
         self.ended = None;
-        self.was_killed = was_killed;
+        self.was_killed = was_killed || self.was_killed && !had_result;
         if let Some(last) = self.unsaved.pop_back().filter(|_| !was_killed) {
             self.saved = last;
         }

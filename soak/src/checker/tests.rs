@@ -183,12 +183,13 @@ fn results_that_no_checkpoint_has_are_found() {
     assert_eq!(failures(54.0, |n| n / 60 * 60), Vec::<String>::new());
 }
 
-/// What is found in the first result of a process after one of three results.
-fn resumed(was_killed: bool, iteration: u64, life: u64) -> Vec<String> {
+/// What is found in the first result of a process after one of three results and others of none, each killed
+/// or not.
+fn resumed(were_killed: &[bool], iteration: u64, life: u64) -> Vec<String> {
     let mut checker = Checker::new(Cell::named("signals").unwrap(), Duration::from_secs(100));
     checker.restarted(false);
     (1..=3).for_each(|n| checker.line(&result(n).to_string()));
-    checker.restarted(was_killed);
+    were_killed.iter().for_each(|was_killed| checker.restarted(*was_killed));
     let mut first = result(iteration);
     first["life"] = json!(life);
     checker.line(&first.to_string());
@@ -197,12 +198,13 @@ fn resumed(was_killed: bool, iteration: u64, life: u64) -> Vec<String> {
 
 #[test]
 fn a_run_that_is_resumed_goes_on_from_its_newest_checkpoint_in_another_life() {
-    for (was_killed, iteration) in [(false, 4), (true, 3), (true, 4), (true, 5)] {
-        assert_eq!(resumed(was_killed, iteration, 1), Vec::<String>::new(), "{was_killed}, {iteration}");
-        assert!(resumed(was_killed, iteration, 0)[0].starts_with("goes back: life"), "{was_killed}, {iteration}");
+    let sound: [(&[bool], _); 5] = [(&[false], 4), (&[true], 3), (&[true], 4), (&[true], 5), (&[true, false], 5)];
+    for (were_killed, iteration) in sound {
+        assert_eq!(resumed(were_killed, iteration, 1), Vec::<String>::new(), "{were_killed:?}, {iteration}");
+        assert!(resumed(were_killed, iteration, 0)[0].starts_with("goes back: life"), "{were_killed:?}, {iteration}");
     }
     // The checkpoint after a kill has the second result, and that after any other end the third.
-    assert!(resumed(true, 1, 1)[0].starts_with("goes back: "));
-    assert!(resumed(false, 2, 1)[0].starts_with("goes back: "));
-    assert!(resumed(false, 5, 1)[0].starts_with("gap: "));
+    assert!(resumed(&[true], 1, 1)[0].starts_with("goes back: "));
+    assert!(resumed(&[false], 2, 1)[0].starts_with("goes back: "));
+    assert!(resumed(&[false], 5, 1)[0].starts_with("gap: "));
 }
