@@ -47,8 +47,8 @@ const BUSY_PATIENCE: u32 = 5;
 /// The time of a run may differ from the driver's by so many seconds: a step of the wall clock is longer.
 const CLOCKS: f64 = 60.0;
 
-/// Most results in a row that no checkpoint has, if they are more than these seconds apart: checkpoints are due
-/// every second, but a run may have dozens of results in one, and a busy machine none in a minute.
+/// Most results in a row that no checkpoint has, if they are more than these seconds apart: checkpoints are
+/// due every second, but a run may have dozens of results in one, and a busy machine none in a minute.
 const UNSAVED: (usize, f64) = (120, 50.0);
 
 /// The numbers of a result by their paths.

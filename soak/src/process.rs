@@ -75,8 +75,8 @@ fn command(cell: &Cell, job: &Job) -> anyhow::Result<Command> {
         Fault::Memory { kib } => {
             let mut command = Command::new("sh");
             command.args(["-c", &format!(r#"ulimit -d {kib} && exec "$0" "$@""#)]).arg(program);
-            // By default mimalloc reserves a gibibyte. Where it may not, it takes each page from the system and
-            // keeps more and more of them, 10 MiB a minute.
+            // By default mimalloc reserves a gibibyte. Where it may not, it takes each page from the system
+            // and keeps more and more of them, 10 MiB a minute.
             command.env("MIMALLOC_ARENA_RESERVE", "32MiB");
             command
         }
