@@ -212,7 +212,7 @@ fn a_queue_of_an_ended_run_takes_nothing_and_drains(make: Make) {
 }
 
 fn every_item_of_many_senders_arrives_once(make: Make) {
-    const PER_SENDER: u64 = 500;
+    const PER_SENDER: u64 = if cfg!(miri) { 20 } else { 500 };
     let (sender, receiver, _guard) = make(3);
     let senders: Vec<_> = (0..4)
         .map(|worker| {
@@ -335,6 +335,7 @@ fn senders_may_leave_a_full_queue() {
 #[test]
 fn nobody_pushes_while_the_queue_is_drained() {
     const CAPACITY: usize = 5;
+    const ROUNDS: usize = if cfg!(miri) { 5 } else { 300 };
     let (sender, receiver, _guard) = make(CAPACITY, Gate::FillThenDrain);
     let senders: Vec<_> = (0..4)
         .map(|_| {
@@ -343,7 +344,7 @@ fn nobody_pushes_while_the_queue_is_drained() {
         })
         .collect();
     drop(sender);
-    for _ in 0..300 {
+    for _ in 0..ROUNDS {
         receiver.pop(LONG).unwrap();
         for left in (1..CAPACITY).rev() {
             assert_eq!(receiver.len(), left, "after the first pop nothing comes until all is popped");
@@ -353,7 +354,7 @@ fn nobody_pushes_while_the_queue_is_drained() {
     }
     drop(receiver);
     let pushed: usize = senders.into_iter().map(|sender| sender.join().unwrap()).sum();
-    assert!(pushed >= 300 * CAPACITY);
+    assert!(pushed >= ROUNDS * CAPACITY);
 }
 
 /// The rule in the words of `tests/golden/seed_samplers.json`.

@@ -88,7 +88,7 @@ fn dropping_the_last_sender_wakes_the_reader() {
 #[test]
 fn totals_are_exact_under_many_threads_and_a_slow_reader() {
     const SENDERS: u64 = 8;
-    const POSTS: u64 = 2_000;
+    const POSTS: u64 = if cfg!(miri) { 50 } else { 2_000 };
     let (sender, mailbox) = boxed(4);
     let threads: Vec<_> = (0..SENDERS)
         .map(|_| {
@@ -114,7 +114,7 @@ fn totals_are_exact_under_many_threads_and_a_slow_reader() {
 
 #[test]
 fn one_bell_wakes_the_reader_of_several_mailboxes_for_every_report() {
-    const POSTS: u64 = 2_000;
+    const POSTS: u64 = if cfg!(miri) { 50 } else { 2_000 };
     let notifier = Notifier::new();
     let (senders, mailboxes): (Vec<_>, Vec<_>) =
         (0..3).map(|_| mailbox::<Report>(NonZeroUsize::MIN, &notifier)).unzip();
@@ -162,7 +162,7 @@ fn two_readers_on_one_bell_do_not_take_each_others_rings() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn awaiting_gives_every_report_and_then_none() {
-    const POSTS: u64 = 2_000;
+    const POSTS: u64 = if cfg!(miri) { 50 } else { 2_000 };
     let (sender, mailbox) = boxed(2);
     let poster = thread::spawn(move || (0..POSTS).for_each(|n| sender.post(report(n)).unwrap()));
     let mut count = 0;
