@@ -121,12 +121,18 @@ fn outward(unspecified: IpAddr) -> IpAddr {
 fn is_loopback(headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(header::HOST).into_iter();
     let (Some(host), None) = (hosts.next().and_then(|host| host.to_str().ok()), hosts.next()) else { return false };
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or("", |(name, _)| name),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    // What stands around an address counts too: `[::1].evil.example` is another site.
+    let (is_own, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((name, port)) => (name.parse::<Ipv6Addr>().is_ok_and(|ip| ip.to_canonical().is_loopback()), port),
+        None => {
+            let (name, port) = host.split_at(host.find(':').unwrap_or(host.len()));
+            let is_address = name.parse::<Ipv4Addr>().is_ok_and(|ip| ip.is_loopback());
+            (is_address || name.eq_ignore_ascii_case("localhost"), port)
+        }
     };
-    let is_address = name.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback());
-    is_address || name.eq_ignore_ascii_case("localhost")
+    let is_port =
+        |text: &str| text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+    is_own && (port.is_empty() || is_port(port))
 }
 
 /// In a time that does not depend on where they differ.
@@ -155,9 +161,11 @@ mod tests {
         for host in ["localhost", "LOCALHOST:1", "127.0.0.1:8080", "127.3.2.1", "[::1]:8080", "[::1]"] {
             assert_eq!(access.verdict(&headers(host)), Verdict::Allowed, "{host}");
         }
-        for host in
-            ["", "evil.example", "localhost.evil.example:80", "127.0.0.1.evil.example", "10.0.0.1", "[::1", "::"]
-        {
+        let names =
+            ["", "evil.example", "localhost.evil.example:80", "127.0.0.1.evil.example", "10.0.0.1", "[::1", "::"];
+        let around =
+            ["[::1].evil.example:80", "[::1]x:80", "[::1]80", "[127.0.0.1]", "localhost:evil.example", "127.0.0.1:8:0"];
+        for host in names.into_iter().chain(around) {
             assert_eq!(access.verdict(&headers(host)), Verdict::WrongHost, "{host}");
         }
         assert_eq!(access.verdict(&HeaderMap::new()), Verdict::WrongHost);

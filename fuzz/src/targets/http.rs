@@ -1,7 +1,7 @@
 //! Requests to the live page.
 
 use std::fs;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -85,11 +85,12 @@ fn has_cookie(head: &str, port: &str) -> bool {
 /// Whether the only host in the head of a request is a name of this machine.
 fn is_to_this_machine(head: &str) -> bool {
     let [host] = values(head, "host")[..] else { return false };
-    let is_own = |name: &str| {
-        let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-        name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.to_canonical().is_loopback())
+    let name = host.trim_end_matches(|digit: char| digit.is_ascii_digit()).strip_suffix(':').unwrap_or(host);
+    let address = match name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(name) => name.parse::<Ipv6Addr>().ok().map(IpAddr::from),
+        None => name.parse::<Ipv4Addr>().ok().map(IpAddr::from),
     };
-    is_own(host) || host.rsplit_once(':').is_some_and(|(name, _port)| is_own(name))
+    name.eq_ignore_ascii_case("localhost") || address.is_some_and(|address| address.to_canonical().is_loopback())
 }
 
 /// What the page sends to a browser that sends this and then closes.
