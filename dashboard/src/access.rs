@@ -122,17 +122,15 @@ fn is_loopback(headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(header::HOST).into_iter();
     let (Some(host), None) = (hosts.next().and_then(|host| host.to_str().ok()), hosts.next()) else { return false };
     // What stands around an address counts too: `[::1].evil.example` is another site.
-    let (is_own, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((name, port)) => (name.parse::<Ipv6Addr>().is_ok_and(|ip| ip.to_canonical().is_loopback()), port),
-        None => {
-            let (name, port) = host.split_at(host.find(':').unwrap_or(host.len()));
-            let is_address = name.parse::<Ipv4Addr>().is_ok_and(|ip| ip.is_loopback());
-            (is_address || name.eq_ignore_ascii_case("localhost"), port)
-        }
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
     };
-    let is_port =
-        |text: &str| text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
-    is_own && (port.is_empty() || is_port(port))
+    let address = match name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(name) => name.parse().map(IpAddr::V6),
+        None => name.parse().map(IpAddr::V4),
+    };
+    name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
 /// In a time that does not depend on where they differ.

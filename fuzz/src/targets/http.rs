@@ -1,7 +1,7 @@
 //! Requests to the live page.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -87,10 +87,10 @@ fn is_to_this_machine(head: &str) -> bool {
     let [host] = values(head, "host")[..] else { return false };
     let name = host.trim_end_matches(|digit: char| digit.is_ascii_digit()).strip_suffix(':').unwrap_or(host);
     let address = match name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        Some(name) => name.parse::<Ipv6Addr>().ok().map(IpAddr::from),
-        None => name.parse::<Ipv4Addr>().ok().map(IpAddr::from),
+        Some(name) => name.parse().map(IpAddr::V6),
+        None => name.parse().map(IpAddr::V4),
     };
-    name.eq_ignore_ascii_case("localhost") || address.is_some_and(|address| address.to_canonical().is_loopback())
+    name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 /// What the page sends to a browser that sends this and then closes.
