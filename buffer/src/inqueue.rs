@@ -248,7 +248,8 @@ impl<T> InqueueReceiver<T> {
     /// All items that wait now, even if the gate is closed. Does not block.
     pub fn drain(&self) -> impl Iterator<Item = T> {
         let drained = match &self.draining {
-            None => self.items.try_iter().collect(),
+            // What is pushed meanwhile would keep it from ending.
+            None => self.items.try_iter().take(self.items.len()).collect(),
             Some(draining) => draining.drain(&self.items),
         };
         drained.into_iter()

@@ -185,7 +185,7 @@ where
                 home: home.clone(),
                 ready: passed_on.clone(),
                 failures: failed.clone(),
-                tethers: [closing.clone(), adapter.token.clone()],
+                tokens: [closing.clone(), adapter.token.clone()],
                 queue_timer: adapter.metrics.queue_timer.clone(),
                 load_timer: adapter.metrics.load_timer.clone(),
                 clock,

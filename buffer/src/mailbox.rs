@@ -139,7 +139,8 @@ impl<R> Mailbox<R> {
     /// [`PopError::Closed`] once all senders are gone and all reports taken.
     pub fn take(&self, timeout: Duration) -> Result<R, PopError> {
         let began = Instant::now();
-        let notifier = self.shared.notifier.clone(); // own ears: other waiters on this notifier do not take its rings away
+        // A handle sees a notification once: with one of its own, no other waiter takes it away.
+        let notifier = self.shared.notifier.clone();
         loop {
             match self.look() {
                 Err(PopError::TimedOut) => {}

@@ -2,8 +2,8 @@
 //! one sentence what holds.
 
 mod admission;
-mod bell;
 mod loaders;
+mod notifier;
 mod pool;
 mod queue;
 mod weights;

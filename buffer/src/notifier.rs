@@ -137,7 +137,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn a_ring_wakes_a_thread_that_waits() {
+    fn a_notification_wakes_a_thread_that_waits() {
         let notifier = Notifier::new();
         let waiter = notifier.clone();
         let woken = thread::spawn(move || waiter.wait(LONG));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn every_handle_hears_for_itself() {
+    fn every_handle_sees_each_notification() {
         let notifier = Notifier::new();
         let other = notifier.clone();
         notifier.notify();
@@ -156,13 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn two_threads_in_step_by_bells_alone_never_miss_a_ring() {
+    fn two_threads_in_step_miss_no_notification() {
         const ROUNDS: usize = if cfg!(miri) { 50 } else { 2_000 };
         let (there, back) = (Notifier::new(), Notifier::new());
-        let (hears, answers) = (there.clone(), back.clone());
+        let (waits, answers) = (there.clone(), back.clone());
         let echo = thread::spawn(move || {
             (0..ROUNDS).all(|_| {
-                let seen = hears.wait(LONG);
+                let seen = waits.wait(LONG);
                 answers.notify();
                 seen
             })
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn a_task_hears_rings_before_and_during_its_wait() {
+    async fn a_task_sees_notifications_before_and_during_its_wait() {
         let notifier = Notifier::new();
         notifier.notify();
         notifier.notified().await;
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn a_wait_dropped_half_way_takes_no_ring_with_it() {
+    async fn a_wait_dropped_half_way_takes_no_notification_with_it() {
         let notifier = Notifier::new();
         let half_way = tokio::time::timeout(Duration::from_millis(1), notifier.notified()).await;
         assert!(half_way.is_err());

@@ -99,7 +99,7 @@ fn until(mut done: impl FnMut() -> bool) {
 
 #[test]
 fn every_batch_comes_once_whatever_the_number_of_loaders_and_stacks() {
-    const N: u64 = 200;
+    const N: u64 = if cfg!(miri) { 20 } else { 200 };
     for n_loaders in [1, 2, 4] {
         for n_stacks in [1, 2, 4] {
             let (bench, mut stacks) = set_up(n_loaders, n_stacks, 3, at_once);

@@ -45,7 +45,7 @@ pub(super) struct LoaderThread<S, T> {
     pub(super) ready: Sender<Ready<T>>,
     pub(super) failures: Sender<LoaderFailure>,
     /// Shut down when the adapter closes or the run ends.
-    pub(super) tethers: [ShutdownToken; 2],
+    pub(super) tokens: [ShutdownToken; 2],
     pub(super) queue_timer: SharedTimer,
     pub(super) load_timer: SharedTimer,
     pub(super) clock: StateClock<LoaderState>,
@@ -113,12 +113,12 @@ impl<S: Source, T> LoaderThread<S, T> {
         self.clock.enter(LoaderState::WaitingForStack);
         // Ends come first: stacks that are idle then stay idle.
         let mut wait = Select::new_biased();
-        for token in &self.tethers {
+        for token in &self.tokens {
             wait.recv(token.ended());
         }
         wait.recv(&self.idle);
         let ready = wait.select();
-        match self.tethers.get(ready.index()) {
+        match self.tokens.get(ready.index()) {
             Some(token) => {
                 // A selected operation must be completed; this one reports that the shutdown guard was
                 // dropped.
@@ -132,7 +132,7 @@ impl<S: Source, T> LoaderThread<S, T> {
     /// The next batch, or an error that is no timeout.
     fn next_batch(&mut self) -> Result<(S::Item, LoadingGuard<S>), NextError> {
         self.clock.enter(LoaderState::WaitingForData);
-        let is_ending = || self.tethers.iter().any(ShutdownToken::is_shut_down);
+        let is_ending = || self.tokens.iter().any(ShutdownToken::is_shut_down);
         loop {
             match self.upstream.next(LOOK_EVERY, is_ending) {
                 None => return Err(NextError::Closed),

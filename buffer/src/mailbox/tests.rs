@@ -113,7 +113,7 @@ fn totals_are_exact_under_many_threads_and_a_slow_reader() {
 }
 
 #[test]
-fn one_bell_wakes_the_reader_of_several_mailboxes_for_every_report() {
+fn one_notifier_wakes_the_reader_of_several_mailboxes_for_every_report() {
     const POSTS: u64 = if cfg!(miri) { 50 } else { 2_000 };
     let notifier = Notifier::new();
     let (senders, mailboxes): (Vec<_>, Vec<_>) =
@@ -137,7 +137,7 @@ fn one_bell_wakes_the_reader_of_several_mailboxes_for_every_report() {
 }
 
 #[test]
-fn two_readers_on_one_bell_do_not_take_each_others_rings() {
+fn two_readers_on_one_notifier_do_not_take_each_others_notifications() {
     const POSTS: u64 = 500;
     let notifier = Notifier::new();
     let readers: Vec<_> = (0..2)

@@ -19,23 +19,23 @@ impl Fold for Count {
 
 /// A notification wakes every thread that waits, or that waits next.
 #[test]
-fn the_bell_wakes_every_waiter() {
-    exhaust("bell", || {
-        let bell = Notifier::new();
-        let waiters = [bell.clone(), bell.clone()].map(|bell| thread::spawn(move || bell.wait(FOREVER)));
-        bell.notify();
+fn a_notifier_wakes_every_waiter() {
+    exhaust("notifier", || {
+        let notifier = Notifier::new();
+        let waiters = [notifier.clone(), notifier.clone()].map(|waiter| thread::spawn(move || waiter.wait(FOREVER)));
+        notifier.notify();
         assert!(waiters.into_iter().all(|waiter| waiter.join().unwrap()));
     });
 }
 
 /// A task is woken as a thread is.
 #[test]
-fn the_bell_wakes_a_task() {
-    exhaust("bell, a task", || {
-        let bell = Notifier::new();
-        let waiter = bell.clone();
+fn a_notifier_wakes_a_task() {
+    exhaust("notifier, a task", || {
+        let notifier = Notifier::new();
+        let waiter = notifier.clone();
         let waiting = thread::spawn(move || block_on(waiter.notified()));
-        bell.notify();
+        notifier.notify();
         waiting.join().unwrap();
     });
 }
@@ -43,11 +43,11 @@ fn the_bell_wakes_a_task() {
 /// A wait that times out takes no notification with it.
 #[test]
 fn a_wait_that_times_out_leaves_the_notification_to_the_next() {
-    check("bell, time-outs", SCHEDULES, || {
-        let bell = Notifier::new();
-        let waiter = bell.clone();
+    check("notifier, time-outs", SCHEDULES, || {
+        let notifier = Notifier::new();
+        let waiter = notifier.clone();
         let waiting = thread::spawn(move || waiter.wait(SHORT) || waiter.wait(SHORT) || waiter.wait(FOREVER));
-        bell.notify();
+        notifier.notify();
         assert!(waiting.join().unwrap());
     });
 }
@@ -93,8 +93,8 @@ fn all(reports: &Mailbox<Count>) -> u64 {
 
 /// Dropping the guard ends every sleep, and the end is final.
 #[test]
-fn a_lifeline_ends_every_sleep() {
-    exhaust("lifeline", || {
+fn the_shutdown_ends_every_sleep() {
+    exhaust("shutdown", || {
         let (guard, token) = shutdown();
         let sleeping = token.clone();
         let sleeper = thread::spawn(move || {
