@@ -70,7 +70,8 @@ fn answer(memory: &File, written: &[u8], len: usize) {
 fn rows(shared: &Shared, autoreset: bool) -> Vec<u8> {
     let mut all = Vec::new();
     for agent in 0..shared.spec().agents.len() {
-        let (observation, action) = (&shared.spec().agents[agent].observation, &shared.spec().agents[agent].action);
+        let spec = &shared.spec().agents[agent];
+        let (observation, action) = (&spec.observation, &spec.action);
         let (n, len) = (shared.n_envs(), observation.obs_len());
         let together = observed(observation.obs_dtype(), n * len, |obs| shared.observe(agent, 0, obs));
         let alone =
@@ -84,7 +85,8 @@ fn rows(shared: &Shared, autoreset: bool) -> Vec<u8> {
         if shared.ends(agent, 0, &mut ends).is_ok() {
             all.extend(ends.iter().map(|end| *end as u8));
         }
-        if action.has_discrete_actions() {
+        // Without masks, whose memory is limited, there may be more actions than this has memory for.
+        if spec.action_mask && action.has_discrete_actions() {
             let mut masks = vec![false; n * action.dist_len()];
             shared.masks(agent, &mut masks).unwrap_or_else(|error| panic!("masks that are not read: {error}"));
             all.extend(masks.iter().map(|possible| u8::from(*possible)));
