@@ -85,10 +85,11 @@ fn rows(shared: &Shared, autoreset: bool) -> Vec<u8> {
         if shared.ends(agent, 0, &mut ends).is_ok() {
             all.extend(ends.iter().map(|end| *end as u8));
         }
-        // Without masks, whose memory is limited, there may be more actions than this has memory for.
-        if spec.action_mask && action.has_discrete_actions() {
-            let mut masks = vec![false; n * action.dist_len()];
+        if action.has_discrete_actions() {
+            // Without masks there may be more actions than this has memory for; one stands for all then.
+            let mut masks = vec![false; if spec.action_mask { n * action.dist_len() } else { 1 }];
             shared.masks(agent, &mut masks).unwrap_or_else(|error| panic!("masks that are not read: {error}"));
+            assert!(spec.action_mask || masks[0], "without masks an action is impossible");
             all.extend(masks.iter().map(|possible| u8::from(*possible)));
         }
         match autoreset {
