@@ -174,7 +174,8 @@ pub(crate) fn lying_processes(job: &Job) -> anyhow::Result<Ended> {
 }
 
 pub(crate) fn recorded(job: &Job) -> anyhow::Result<Ended> {
-    let recording = Recording::to(job.folder.join("record")).with_fragments();
+    // Without fragments, which would fill the disk for good before it is filled for a while.
+    let recording = Recording::to(job.folder.join("record"));
     to_the_end(job, begin(job, config(job), cartpole).record(recording).build()?)
 }
 

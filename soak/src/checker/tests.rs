@@ -79,7 +79,7 @@ fn result(n: u64) -> Value {
             },
             "time": {"learner": {"wall_secs": n, "states": {"learning": n, "starved": 0}}},
         },
-        "checkpoint": {"last_iteration": n - 1},
+        "checkpoint": {"last_iteration": n - 1, "saved": n - 1},
     })
 }
 
@@ -181,6 +181,20 @@ fn results_that_no_checkpoint_has_are_found() {
     assert!(failures(54.0, |_| 0)[0].starts_with("checkpoint: "));
     assert_eq!(failures(5.0, |_| 0), Vec::<String>::new(), "many results in little time");
     assert_eq!(failures(54.0, |n| n / 60 * 60), Vec::<String>::new());
+}
+
+#[test]
+fn a_disk_that_was_full_at_every_checkpoint_has_none() {
+    let failures = |saved: u64, failures: &[&str]| {
+        let mut run = Run::sound();
+        run.results[2]["checkpoint"]["saved"] = json!(saved);
+        run.ended["checkpoint_failures"] = json!(failures);
+        run.ended["checkpoint"] = json!({"Err": "no such file"});
+        run.failures("disk")
+    };
+    assert_eq!(failures(0, &["disk full"]), Vec::<String>::new());
+    assert!(failures(1, &["disk full"])[0].starts_with("last checkpoint: "), "one that was saved is gone");
+    assert!(failures(0, &[])[0].starts_with("last checkpoint: "), "none is missed");
 }
 
 /// What is found in the first result of a process after one of three results and others of none, each killed
