@@ -17,16 +17,27 @@ use super::options::fragments_of;
 pub(crate) struct RecordedFragments {
     path: PathBuf,
     frames: FrameReader<BufReader<File>>,
+    /// Fragments read so far.
+    read: usize,
+    /// The fragments that each pass needs, with those of all before it, and the updates after it.
+    passes: Vec<(usize, u64)>,
     steps: StepLedger,
 }
 
 impl RecordedFragments {
-    pub(super) fn open(record: &Path, steps: StepLedger) -> Result<Self, RecordError> {
+    pub(super) fn open(record: &Path, passes: Vec<(usize, u64)>, steps: StepLedger) -> Result<Self, RecordError> {
         let path = fragments_of(record);
         let file = File::open(&path).map_err(|source| RecordError::Io { path: path.clone(), source })?;
         let mut frames = FrameReader::new(BufReader::new(file));
         frames.read::<Header>().map_err(|error| error.of(&path))?;
-        Ok(Self { path, frames, steps })
+        Ok(Self { path, frames, read: 0, passes, steps })
+    }
+
+    /// The file has ended, although a replay takes no more fragments than the passes of its record need.
+    fn ended(&self) -> RecordError {
+        let n = self.passes.partition_point(|(needed, _)| *needed <= self.read);
+        let updates = n.checked_sub(1).and_then(|last| self.passes.get(last)).map_or(0, |(_, updates)| *updates);
+        RecordError::FragmentsMissing { path: self.path.clone(), fragments: self.read, updates }
     }
 }
 
@@ -35,8 +46,9 @@ impl Source for RecordedFragments {
 
     fn next(&mut self, _timeout: Duration) -> Result<MultiAgentBatch, NextError> {
         let read = self.frames.read::<MultiAgentBatch>();
-        let fragment = read.map_err(|error| NextError::Failed(error.of(&self.path).into()))?;
-        let fragment = fragment.ok_or(NextError::Closed)?;
+        let read = read.map_err(|error| error.of(&self.path)).and_then(|read| read.ok_or_else(|| self.ended()));
+        let fragment = read.map_err(|error| NextError::Failed(error.into()))?;
+        self.read += 1;
         let ticket = self.steps.sampled(fragment.steps());
         Ok(fragment.with_ticket(ticket))
     }

@@ -40,6 +40,19 @@ pub enum RecordError {
         /// Why.
         reason: String,
     },
+    /// The file of its fragments ends early: the disk was full, the run was killed, or a copy is not whole.
+    #[error(
+        "{}: it ends after {fragments} fragments, enough for {updates} updates; replay until there, or from \
+         environments", path.display()
+    )]
+    FragmentsMissing {
+        /// The file.
+        path: PathBuf,
+        /// The fragments that are there.
+        fragments: usize,
+        /// The updates whose fragments are there.
+        updates: u64,
+    },
     /// The run that should repeat it has other settings, environments or weights.
     #[error("{what} differs from the record: {recorded} was recorded, and this run has {own}")]
     OtherRun {

@@ -81,7 +81,7 @@ impl Recorder {
 
     fn flush(&mut self) {
         if self.failure.is_none() {
-            // Fragments first: a record names none that is not there.
+            // Fragments first: a record that is cut off here names none that is not there.
             let flushed = self.fragments.as_mut().map_or(Ok(()), Frames::flush).and_then(|()| self.entries.flush());
             self.check(flushed);
             self.flushed = Instant::now();

@@ -140,7 +140,12 @@ impl Replay {
 
     /// The recorded fragments.
     pub(crate) fn source(&self, steps: StepLedger) -> Result<RecordedFragments, RecordError> {
-        RecordedFragments::open(&self.path, steps)
+        let mut needed = 0;
+        let passes = self.passes.iter().map(|pass| {
+            needed += pass.taken.len();
+            (needed, pass.updates)
+        });
+        RecordedFragments::open(&self.path, passes.collect(), steps)
     }
 
     pub(super) fn verifier(&self) -> Verifier {

@@ -102,6 +102,43 @@ fn a_run_with_failures_is_replayed_from_environments_and_from_its_fragments() {
 }
 
 #[test]
+fn a_run_whose_fragments_have_no_room_goes_on_and_its_record_ends_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.rec");
+    let fragments = folder.path().join("run.rec.fragments");
+    // A disk that is always full, for them alone.
+    std::os::unix::fs::symlink("/dev/full", &fragments).unwrap();
+    let run = record(config(), cartpole, Recording::to(&path).with_fragments());
+    assert!(run.ledger_closed(), "{:?}", run.steps);
+    let failure = run.result.dict.get("record_failed").unwrap().to_string();
+    assert!(failure.contains("No space left on device"), "{failure}");
+    let read = Replay::open(&path).unwrap();
+    assert!(!read.is_whole());
+    assert_eq!(replay(read, cartpole).unwrap().reason, Some(StopReason::Replayed), "the beginning of the run");
+}
+
+#[test]
+fn fragments_that_end_before_the_record_are_an_error_that_says_how_far_they_reach() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.rec");
+    record(config(), cartpole, Recording::to(&path).with_fragments());
+    let (fragments, whole) = (folder.path().join("run.rec.fragments"), Replay::open(&path).unwrap());
+    let bytes = std::fs::read(&fragments).unwrap();
+    for (len, least) in [(bytes.len() / 2, 10), (bytes.len() * 9 / 10, whole.updates() / 2), (0, 0)] {
+        std::fs::write(&fragments, &bytes[..len]).unwrap();
+        let error = replay(Replay::open(&path).unwrap().from_fragments(), cartpole).unwrap_err();
+        let error = error.to_string();
+        let updates = error.split_once("enough for ").and_then(|(_, rest)| rest.split_once(" updates; replay until"));
+        let updates: u64 = updates.unwrap_or_else(|| panic!("{error}")).0.parse().unwrap();
+        assert!(updates >= least && updates < whole.updates(), "{updates} of {}", whole.updates());
+        if updates > 0 {
+            let part = Replay::open(&path).unwrap().until(updates).from_fragments();
+            assert_eq!(replay(part, cartpole).unwrap().reason, Some(StopReason::Replayed));
+        }
+    }
+}
+
+#[test]
 fn the_results_of_a_replay_end_with_the_record() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.rec");
