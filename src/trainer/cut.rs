@@ -50,7 +50,7 @@ impl Trainer {
         // Under deterministic admission an iteration that the clock has ended is not at rest.
         let is_complete = self.turn_reports.is_none() || self.iteration_is_complete();
         let env_steps = self.steps.snapshot().sampled.env;
-        // At the limit, workers that take turns end, and post no seats any more.
+        // At the limit, workers that take turns end with the learner's next ask, and then post no seats.
         let has_seats = self.turn_reports.is_none() || !self.steps.limit_reached();
         let is_complete = is_complete && (has_seats || self.saves.as_ref().is_some_and(|saves| !saves.is_exact()));
         is_running && is_complete && self.saves.as_mut().is_some_and(|saves| saves.is_due(env_steps))

@@ -222,13 +222,17 @@ fn environments_of_every_kind_repeat() {
 
 #[test]
 fn several_agents_repeat() {
-    let once = || {
-        let agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
-        let builder = Trainer::builder(deterministic(3, 2));
-        let trainer = builder.multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents).build().unwrap();
-        run(trainer, env_steps(1_500)).0
-    };
-    check_same("two policies", &once(), &once());
+    // Workers end with agent-steps that are in no fragment: in the middle of a round, and where one ends.
+    for (workers, limit) in [(3, 1_500), (8, 1_500), (8, 1_440)] {
+        let once = || {
+            let agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
+            let builder = Trainer::builder(deterministic(workers, 2));
+            let trainer = builder.multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents).build().unwrap();
+            run(trainer, env_steps(limit)).0
+        };
+        let first = once();
+        (0..3).for_each(|_| check_same(&format!("two policies, {workers} workers, {limit}"), &first, &once()));
+    }
 }
 
 #[test]

@@ -40,6 +40,22 @@ impl<W> InOrder<W> {
         self
     }
 
+    /// The worker whose turn is next. After the last turn it waits until all workers have ended.
+    fn next_turn(&self, left: impl Fn() -> Duration) -> Result<usize, NextError> {
+        let Some(turns) = &self.turns else { return Ok(receive(&self.order, &self.token, left())?) };
+        turns.end_with_the_last();
+        let next = receive(&self.order, &self.token, left());
+        if matches!(next, Err(PopError::Closed)) {
+            // Workers book the steps that are in no fragment before they drop their ends. What the last result
+            // counts must not depend on which of them were faster than the learner.
+            let is_open = |lane| !matches!(receive(lane, &self.token, left()), Err(PopError::Closed));
+            if self.lanes.iter().any(is_open) {
+                return Err(NextError::TimedOut);
+            }
+        }
+        Ok(next?)
+    }
+
     /// The fragment of the turn was taken.
     fn taken(&mut self) {
         self.turn = None;
@@ -64,7 +80,10 @@ impl<W> Source for InOrder<W> {
             let left = || timeout.saturating_sub(began.elapsed());
             let worker = match self.turn {
                 Some(worker) => worker,
-                None => *self.turn.insert(receive(&self.order, &self.token, left())?),
+                None => {
+                    let next = self.next_turn(left)?;
+                    *self.turn.insert(next)
+                }
             };
             match receive(&self.lanes[worker], &self.token, left()) {
                 Ok(fragment) => {

@@ -152,8 +152,9 @@ fn no_more_turns_are_granted_than_a_limit_has_room_for() {
     for turn in 0..5 {
         assert_eq!(tag(&run.fragments.next(Duration::ZERO).unwrap()).0, turn % 2);
     }
-    for (worker, ends) in run.ends.iter().enumerate() {
-        let ends = ends.as_ref().unwrap();
+    for worker in 0..2 {
+        assert!(matches!(run.fragments.next(Duration::ZERO), Err(NextError::TimedOut)), "worker {worker} is there");
+        let ends = run.ends[worker].take().unwrap();
         assert!(ends.weights.wait(&mut ()).is_err(), "worker {worker} ends instead of waiting");
     }
     assert!(matches!(run.fragments.next(Duration::MAX), Err(NextError::Closed)));
@@ -171,7 +172,10 @@ fn a_limit_can_be_set_once_after_the_beginning() {
         run.turns.grant();
     }
     assert!(!run.sample(0));
-    assert!(run.ends[0].as_ref().unwrap().weights.wait(&mut ()).is_err());
+    assert_eq!(run.turns.mark(7), [0], "the worker waits until the learner asks for another fragment");
+    assert!(matches!(run.ends[0].as_ref().unwrap().weights.wait(&mut ()), Ok(Granted::Mark(7))));
+    assert!(matches!(run.fragments.next(Duration::ZERO), Err(NextError::TimedOut)));
+    assert!(run.ends[0].take().unwrap().weights.wait(&mut ()).is_err());
     assert!(matches!(run.fragments.next(Duration::MAX), Err(NextError::Closed)));
 }
 
@@ -207,8 +211,9 @@ fn the_last_turns_pass_on_too() {
     assert_eq!((next(&mut run), next(&mut run), next(&mut run)), (Some(0), Some(0), None));
     assert!(run.sample(0));
     assert_eq!(next(&mut run), Some(0));
+    assert!(matches!(run.fragments.next(Duration::ZERO), Err(NextError::TimedOut)));
+    assert!(run.ends[0].take().unwrap().weights.wait(&mut ()).is_err());
     assert!(matches!(run.fragments.next(Duration::MAX), Err(NextError::Closed)));
-    assert!(run.ends[0].as_ref().unwrap().weights.wait(&mut ()).is_err());
 }
 
 #[test]

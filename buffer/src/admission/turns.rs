@@ -88,8 +88,6 @@ impl<W> Turns<W> {
         if schedule.granted == 0 {
             schedule.newest = self.weights.load();
             schedule.grant((self.config.lag + 1) * self.config.fragments_of_a_batch.get());
-        } else {
-            schedule.end_with_the_last();
         }
     }
 
@@ -136,9 +134,16 @@ impl<W> Turns<W> {
 
     /// The fragment of the oldest turn was taken.
     pub(super) fn taken(&self) {
+        self.lock().awaited -= 1;
+    }
+
+    /// Ends the workers' waits if the fragments of all turns are taken: until then a turn may pass on. Called
+    /// when the learner asks for another one, so that all workers are there until it has none.
+    pub(super) fn end_with_the_last(&self) {
         let mut schedule = self.lock();
-        schedule.awaited -= 1;
-        schedule.end_with_the_last();
+        if schedule.left == Some(0) && schedule.awaited == 0 {
+            schedule.end();
+        }
     }
 
     /// Passes the turn of a worker that has given up on to another. Returns whether there is one.
@@ -182,14 +187,6 @@ impl<W> Schedule<W> {
                 let permit = Permit { weights: Arc::clone(&self.newest), fragments, incarnation: None };
                 let _ = permits.try_send(Order::Permit(permit));
             }
-        }
-        self.end_with_the_last();
-    }
-
-    /// Ends the workers' waits once the fragments of all turns are taken: until then a turn may pass on.
-    fn end_with_the_last(&mut self) {
-        if self.left == Some(0) && self.awaited == 0 {
-            self.end();
         }
     }
 

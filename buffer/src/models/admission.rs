@@ -1,5 +1,6 @@
 use std::num::NonZeroUsize;
 
+use pronk_metrics::{StepLedger, Steps};
 use pronk_model::time::FOREVER;
 use pronk_model::{check, thread};
 
@@ -63,15 +64,23 @@ fn fragments_come_in_the_order_of_turns() {
 }
 
 /// A worker that gives up passes its turns on, a limit of env-steps is reached exactly, and all threads end.
+/// The source ends after every worker has booked what it had begun.
 #[test]
 fn a_worker_that_gives_up_passes_its_turns_on() {
     check("turns, a worker gives up", SCHEDULES, || {
         let (_guard, token) = shutdown();
         let (_publisher, cell) = weight_cell(());
         let (turns, ends, mut fragments) = turns(config(2, 3), &cell, &token);
+        let ledger = StepLedger::new();
         let workers: Vec<_> = (0..)
             .zip(ends)
-            .map(|(worker, ends)| thread::spawn(move || sample(worker, &ends, if worker == 0 { 1 } else { 9 })))
+            .map(|(worker, ends)| {
+                let ledger = ledger.clone();
+                thread::spawn(move || {
+                    sample(worker, &ends, if worker == 0 { 1 } else { 9 });
+                    drop(ledger.sampled(Steps { env: 0, agent: 1 }));
+                })
+            })
             .collect();
         turns.begin(Some(4));
         let mut came = 0;
@@ -82,7 +91,7 @@ fn a_worker_that_gives_up_passes_its_turns_on() {
                 Err(error) => panic!("{error}"),
             }
         }
-        assert_eq!(came, 4);
+        assert_eq!((came, ledger.snapshot().sampled.agent), (4, 2));
         drop(fragments);
         workers.into_iter().for_each(|worker| assert!(worker.join().is_ok()));
     });
