@@ -46,8 +46,8 @@ impl<W> InOrder<W> {
         turns.end_with_the_last();
         let next = receive(&self.order, &self.token, left());
         if matches!(next, Err(PopError::Closed)) {
-            // Workers book the steps that are in no fragment before they drop their ends. What the last result
-            // counts must not depend on which of them were faster than the learner.
+            // Workers book the steps that are in no fragment before they drop their ends. What the last
+            // result counts must not depend on how fast they are.
             let is_open = |lane| !matches!(receive(lane, &self.token, left()), Err(PopError::Closed));
             if self.lanes.iter().any(is_open) {
                 return Err(NextError::TimedOut);
