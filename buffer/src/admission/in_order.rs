@@ -9,7 +9,8 @@ use crate::{CannotSave, MultiAgentBatch, NextError, SavedSource, ShutdownToken, 
 
 /// Takes fragments from the workers' lanes in the order of their turns.
 ///
-/// The turns of a worker that gives up pass on to the others.
+/// The turns of a worker that gives up pass on to the others. With a limit, it closes once the fragments of
+/// all turns are taken and the workers have ended.
 #[derive(Debug)]
 pub struct InOrder<W> {
     lanes: Vec<Receiver<MultiAgentBatch>>,
