@@ -44,6 +44,7 @@ fn key_of(flag: &str) -> Vec<String> {
 /// Whether a later flag sets a key or a table around it: either path may leave out the first tables, and
 /// `algorithm.KEY` is a setting of any group.
 fn replaces(later: &[String], key: &[String]) -> bool {
-    let later = later.strip_prefix(&["algorithm".to_owned()]).filter(|rest| !rest.is_empty()).unwrap_or(later);
-    (1..=key.len()).any(|len| key[..len].ends_with(later) || later.ends_with(&key[..len]))
+    let of_a_group = later.strip_prefix(&["algorithm".to_owned()]).filter(|rest| !rest.is_empty());
+    of_a_group.is_some_and(|rest| key.starts_with(rest) || key[1..].starts_with(rest))
+        || (1..=key.len()).any(|len| key[..len].ends_with(later) || later.ends_with(&key[..len]))
 }
