@@ -1,6 +1,7 @@
 //! Environments of Gymnasium, ALE and PettingZoo in processes of their own. `cargo xtask gymnasium` installs
 //! what they need and runs these tests.
 
+mod arguments;
 mod deterministic;
 mod faults;
 mod frames;

@@ -9,8 +9,8 @@ What the child holds is a *group*: a `GymnasiumGroup`, an `AtariVectorGroup` or 
 Whatever depends on a space is decided before the first step: each row of the memory gets a function that writes an
 observation into it or reads an action from it. The loop over environments asks about no type.
 
-The program is three files, one after the other: `spaces.py`, `groups.py`, and this one, which holds the conversation
-and begins it.
+The program is four files, one after the other: `spaces.py`, `arguments.py`, `groups.py`, and this one, which holds the
+conversation and begins it.
 
 Python 3.9 or later, with gymnasium 1.0 or later; other packages are imported if the configuration asks for them.
 """
@@ -77,7 +77,7 @@ def main():
     except Gone:
         return 0
     except BaseException as error:
-        parent.say(protocol=PROTOCOL, error=explain(error))
+        parent.say(protocol=PROTOCOL, error=without_secrets(explain(error)))
         return 1
     # What was made up to here stays: looking through it for garbage again and again would only cost time.
     gc.collect()
@@ -85,9 +85,9 @@ def main():
     status = serve(parent, orders, memory)
     try:
         group.close()
-    except BaseException:
+    except BaseException as error:
         # Nothing can be spoilt any more.
-        traceback.print_exc()
+        print(without_secrets(explain(error)), file=sys.stderr)
     return status
 
 
@@ -331,7 +331,7 @@ class Memory:
 
     def report(self, message):
         """Leaves the message where the parent looks for it. Of a long one the end says most."""
-        text = message.encode(errors="backslashreplace")
+        text = without_secrets(message).encode(errors="backslashreplace")
         if len(text) > MESSAGE_BYTES:
             cut = "[…]\n".encode()
             text = cut + text[len(cut) - MESSAGE_BYTES :].decode(errors="ignore").encode()

@@ -19,6 +19,7 @@ def make_group(envs, autoreset, config, render):
         raise Refusal(f"a configuration of kind {kind} has {expected}; missing or too much here: {wrong}")
     name = next(config[key] for key in ("id", "game", "module") if key in config)
     try:
+        config = {**config, "kwargs": arguments(config["kwargs"])}
         made = group(envs, autoreset, config, render)
     except BaseException as error:
         raise Refusal(f"{name}: {why_not_made(error)}") from None
@@ -31,7 +32,7 @@ def make_group(envs, autoreset, config, render):
 
 def wrapped(env, wrappers):
     for wrapper in wrappers:
-        env = load_named(wrapper["name"])(env, **wrapper["kwargs"])
+        env = load_named(wrapper["name"])(env, **arguments(wrapper["kwargs"]))
     return env
 
 

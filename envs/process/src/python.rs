@@ -10,6 +10,7 @@ use crate::program::Program;
 /// The program, its files joined.
 const SCRIPT: &str = concat!(
     include_str!("../python/spaces.py"),
+    include_str!("../python/arguments.py"),
     include_str!("../python/groups.py"),
     include_str!("../python/child.py")
 );
@@ -33,6 +34,17 @@ const ONE_THREAD: [&str; 3] = ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_N
 /// *Frames*: those of the mode `rgb_array`, if the environment has it. The mode is set for environments made
 /// to be drawn, unless `kwargs` has a `render_mode`.
 ///
+/// # Arguments
+/// `null` is `None`. In `kwargs`, also of [wrappers](Wrapper), an object with one of these keys alone stands
+/// for something else, at any depth:
+///
+/// | object | what Python gets |
+/// |---|---|
+/// | `{"float": "inf"}`, also `"-inf"` and `"nan"` | the number, which JSON cannot say |
+/// | `{"env": "TOKEN"}` | the text of the environment variable `TOKEN`, read by the process that makes the environment: it is nowhere in this one, and messages have the name instead |
+/// | `{"none": true}` | `None`, for what has no null |
+/// | `{"literal": {…}}` | the object inside as it is, for one that looks like one of these |
+///
 /// ```
 /// use pronk_env_process::{Gymnasium, ProcessEnvs, Wrapper};
 /// use serde_json::json;
@@ -52,7 +64,7 @@ const ONE_THREAD: [&str; 3] = ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_N
 pub struct Gymnasium {
     /// The id for `gymnasium.make`; `ALE/…` needs the package `ale-py`.
     pub id: String,
-    /// Arguments of `gymnasium.make`.
+    /// Arguments of `gymnasium.make`, [as Python gets them](Self#arguments).
     pub kwargs: Map<String, Value>,
     /// Wrappers, innermost first.
     pub wrappers: Vec<Wrapper>,

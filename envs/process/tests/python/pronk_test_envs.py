@@ -1,6 +1,6 @@
 """Environments for tests: `pronk_test_envs:Faulty-v0`, which breaks on demand, `pronk_test_envs:SlowToClose-v0`,
-`pronk_test_envs:Drawn-v0`, which draws itself, and `pronk_test_envs:Spaces-v0`, which has the spaces that it is told to
-have. Importing this module registers them; it needs
+`pronk_test_envs:Drawn-v0`, which draws itself, `pronk_test_envs:Spaces-v0`, which has the spaces that it is told to
+have, and `pronk_test_envs:Told-v0`, which says what it is told. Importing this module registers them; it needs
 Gymnasium and numpy only.
 """
 
@@ -305,6 +305,15 @@ class ThirtyTwoBits(gymnasium.Wrapper):
         return self.env.reset(seed=seed, options=options)
 
 
+class Told(gymnasium.Env):
+    """Writes what it is told into a file, and is never made."""
+
+    def __init__(self, file, **told):
+        with open(file, "w") as written:
+            written.write(repr(told))
+        raise TypeError(f"was told {told}")
+
+
 def needs_a_simulator(env):
     """What environments say whose simulator is an extra."""
     raise gymnasium.error.DependencyNotInstalled("simulator is not installed, run `pip install simulator`")
@@ -314,3 +323,4 @@ gymnasium.register("Faulty-v0", entry_point=Faulty)
 gymnasium.register("SlowToClose-v0", entry_point=SlowToClose)
 gymnasium.register("Drawn-v0", entry_point=Drawn)
 gymnasium.register("Spaces-v0", entry_point=Spaces, max_episode_steps=5)
+gymnasium.register("Told-v0", entry_point=Told)
