@@ -37,6 +37,11 @@ pub(crate) enum EnvironmentError {
     Unknown { name: String, nearest: Option<String> },
     #[error("`env_options.{option}` is not for `{env}`: leave it out")]
     Option { env: String, option: &'static str },
+    #[error(
+        "the environment variable {0} is not set, and `env_options.kwargs` has {{ env = \"{0}\" }}: set it, or write \
+         {{ literal = {{ env = \"{0}\" }} }} for a table with the key `env`"
+    )]
+    Variable(String),
 }
 
 fn hint(nearest: Option<&str>) -> String {
@@ -104,6 +109,9 @@ impl Environment {
         if let Some(native) = NATIVE.iter().find(|native| native.name == name) {
             options.refuse_all(name)?;
             return Ok((native.make)());
+        }
+        if let Some(name) = options.variables().into_iter().find(|name| std::env::var_os(name).is_none()) {
+            return Err(EnvironmentError::Variable(name.to_owned()));
         }
         let process = |program: Program| ProcessEnvs {
             envs_per_process: options.envs_per_process.unwrap_or(envs_per_worker),

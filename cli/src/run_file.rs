@@ -1,5 +1,6 @@
 //! [`RunFile`]: the settings of a run, from a file and from flags.
 
+mod arguments;
 mod document;
 mod entry;
 mod error;
@@ -16,6 +17,7 @@ use pronk::TrainerConfig;
 use serde_json::{Map, Value};
 
 pub(crate) use self::document::json;
+pub(crate) use self::entry::shown;
 pub use self::entry::{Entry, Source};
 pub use self::error::FileError;
 use self::keys::{ALGORITHMS, Keys};
@@ -71,8 +73,14 @@ impl RunFile {
         for entry in &mut *entries {
             entry.check_depth()?;
             let reads = |entry: &Entry| Self::deserialize(tree(std::slice::from_ref(entry)));
-            // TOML has no null, so `"none"` stands for it, except where a text is expected.
-            let without = Entry { value: with_null(entry.value.clone()), ..entry.clone() };
+            // TOML has no null, so `"none"` stands for it, except where a text is expected. An argument may be
+            // any text: of those, only a flag without quotes is null.
+            let value = match entry.value.clone() {
+                Value::Null if entry.is_argument() && entry.key.len() > 2 => arguments::none(),
+                value if entry.is_argument() => value,
+                value => with_null(value),
+            };
+            let without = Entry { value, ..entry.clone() };
             if reads(&without).is_ok() {
                 *entry = without;
             } else {
@@ -118,13 +126,22 @@ impl RunFile {
 fn entries(path: &Path, text: &str, flags: Vec<Entry>) -> Result<Vec<Entry>, FileError> {
     let keys = Keys::new();
     let mut entries = document::entries(path, text, &keys)?;
-    for flag in flags {
+    // The algorithm first: it says whose the other settings are, wherever it stands among the flags.
+    let (algorithms, others): (Vec<_>, Vec<_>) = flags.into_iter().partition(|flag| flag.key == ["algorithm"]);
+    for flag in algorithms.into_iter().chain(others) {
         let flag = flag.resolved(&keys, algorithm(&entries))?;
-        // A flag replaces what the file says, and what an earlier flag said.
-        entries.retain(|entry| !entry.is_replaced_by(&flag));
+        // Flags win over the file. Of two flags for one setting the later one wins, as in other programs;
+        // one for a table after one for a setting in it would take that away, and so would `--seed`.
+        let is_lost =
+            |entry: &&Entry| entry.is_lost_to(&flag) || entry.key == flag.key && entry.source.is_unlike(&flag.source);
+        if let Some(lost) = entries.iter().filter(|entry| !entry.source.is_in(path)).find(is_lost) {
+            let (key, other) = (lost.key.join("."), &flag.source);
+            return Err(lost.at_fault(&format!("`{key}` has no effect before {other}: leave one of them out")));
+        }
+        entries.retain(|entry| !(entry.key == flag.key || entry.is_lost_to(&flag)));
         entries.push(flag);
     }
-    with_one_algorithm(with_one_learning_rate(path, entries)?)
+    with_one_algorithm(path, with_one_learning_rate(path, entries)?)
 }
 
 /// The entries without a learning rate that has no effect. That of the file gives way to the schedule of a
@@ -135,8 +152,7 @@ fn with_one_learning_rate(path: &Path, mut entries: Vec<Entry>) -> Result<Vec<En
     if with_null(entries[schedule].value.clone()).is_null() {
         return Ok(entries);
     }
-    let of_file = |entry: &Entry| matches!(&entry.source, Source::File { path: file, .. } if file == path);
-    if of_file(&entries[rate]) && !of_file(&entries[schedule]) {
+    if entries[rate].source.is_in(path) && !entries[schedule].source.is_in(path) {
         entries.remove(rate);
         return Ok(entries);
     }
@@ -155,8 +171,9 @@ fn algorithm(entries: &[Entry]) -> &str {
     }
 }
 
-/// The entries without those of algorithms that a flag has replaced.
-fn with_one_algorithm(mut entries: Vec<Entry>) -> Result<Vec<Entry>, FileError> {
+/// The entries without settings of the file that are of another algorithm than a flag chooses. A flag of
+/// another algorithm is a mistake.
+fn with_one_algorithm(path: &Path, mut entries: Vec<Entry>) -> Result<Vec<Entry>, FileError> {
     let by_name = entries.iter().position(|entry| entry.key == ["algorithm"]).map(|at| entries.remove(at));
     if let Some(entry) = by_name {
         let chosen = entry.value.as_str().unwrap_or_default().to_owned();
@@ -165,7 +182,14 @@ fn with_one_algorithm(mut entries: Vec<Entry>) -> Result<Vec<Entry>, FileError> 
                 entry.wrong(&format!("expected one of {}", ALGORITHMS.map(|name| format!("\"{name}\"")).join(", ")))
             );
         }
-        entries.retain(|other| other.key[0] != "algorithm" || other.key[1] == chosen);
+        let is_of_another = |other: &Entry| other.key[0] == "algorithm" && other.key[1] != chosen;
+        if let Some(other) = entries.iter().find(|other| is_of_another(other) && !other.source.is_in(path)) {
+            let (key, place) = (other.key.join("."), &entry.source);
+            return Err(other.at_fault(&format!(
+                "`{key}` has no effect: the algorithm is `{chosen}` ({place}); leave one of them out"
+            )));
+        }
+        entries.retain(|other| !is_of_another(other));
         // All its settings may be defaults.
         entries.push(Entry { key: vec!["algorithm".to_owned(), chosen], value: Value::Object(Map::new()), ..entry });
     }
@@ -193,7 +217,7 @@ fn tree(entries: &[Entry]) -> Map<String, Value> {
     let mut tree = Value::Object(Map::new());
     for entry in entries {
         let place = entry.key.iter().fold(&mut tree, |place, key| {
-            if !place.is_object() {
+            if !is_table(place) {
                 *place = Value::Object(Map::new());
             }
             &mut place[key.as_str()]
@@ -208,4 +232,9 @@ fn tree(entries: &[Entry]) -> Map<String, Value> {
         Value::Object(tree) => tree,
         _ => Map::new(),
     }
+}
+
+/// Whether a value has keys: a number that is not finite is a table too, and has none.
+fn is_table(value: &Value) -> bool {
+    value.as_object().is_some_and(|table| arguments::not_finite(table).is_none())
 }

@@ -46,6 +46,8 @@ fn json(value: toml::Value) -> Value {
         toml::Value::String(text) if text == "none" => Value::Null,
         toml::Value::String(text) => text.into(),
         toml::Value::Integer(number) => number.into(),
+        // Null would be another value.
+        toml::Value::Float(number) if !number.is_finite() => number.to_string().into(),
         toml::Value::Float(number) => number.into(),
         toml::Value::Boolean(is) => is.into(),
         toml::Value::Datetime(time) => time.to_string().into(),
@@ -98,6 +100,8 @@ mod tests {
     fn a_config_file_has_the_settings_of_the_run() {
         let settings = from_toml("env = \"X\"\n[learner]\ngrad_clip = \"none\"\nlr = 1e-3").unwrap();
         assert_eq!(settings, json!({"env": "X", "learner": {"grad_clip": null, "lr": 1e-3}}));
+        let limits = ["inf", "nan"].map(|limit| Settings::of(&from_toml(&format!("limit = {limit}")).unwrap()).group);
+        assert_ne!(limits[0], limits[1]);
         assert!(from_toml("env =").is_err());
         let flat: Vec<_> = flat(&settings).into_keys().collect();
         assert_eq!(flat, ["env", "learner.grad_clip", "learner.lr"]);

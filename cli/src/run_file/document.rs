@@ -5,9 +5,9 @@ use std::path::Path;
 use serde_json::Value;
 use toml::de::DeTable;
 
-use super::FileError;
 use super::entry::{Entry, Source, unknown};
 use super::keys::{Found, Keys};
+use super::{FileError, arguments};
 
 /// The settings in the text of the file `path`, by their full paths.
 pub(super) fn entries(path: &Path, text: &str, keys: &Keys) -> Result<Vec<Entry>, FileError> {
@@ -22,19 +22,26 @@ pub(super) fn entries(path: &Path, text: &str, keys: &Keys) -> Result<Vec<Entry>
     Ok(reader.entries)
 }
 
-/// A value of a file as JSON. A number that is not finite becomes a text, which no setting for numbers takes:
-/// JSON's null would mean "none".
-pub(crate) fn json(value: toml::Value) -> Value {
-    match value {
+/// A value of a file as JSON, also a number that is not finite: only an argument of an environment may be
+/// one.
+///
+/// # Errors
+/// A date, which is no value of any setting, and which JSON cannot say.
+pub(crate) fn json(value: toml::Value) -> Result<Value, String> {
+    Ok(match value {
         toml::Value::String(text) => text.into(),
         toml::Value::Integer(number) => number.into(),
-        toml::Value::Float(number) if number.is_finite() => number.into(),
-        toml::Value::Float(number) => number.to_string().into(),
+        toml::Value::Float(number) => arguments::number(number),
         toml::Value::Boolean(is) => is.into(),
-        toml::Value::Datetime(date) => date.to_string().into(),
-        toml::Value::Array(list) => list.into_iter().map(json).collect(),
-        toml::Value::Table(table) => table.into_iter().map(|(key, value)| (key, json(value))).collect(),
-    }
+        toml::Value::Datetime(date) => {
+            return Err(format!("{date} is a date, which no setting is: for a text, put it in quotes, as \"{date}\""));
+        }
+        toml::Value::Array(list) => list.into_iter().map(json).collect::<Result<_, _>>()?,
+        toml::Value::Table(table) => {
+            let of_entry = |(key, value)| Ok((key, json(value)?));
+            table.into_iter().map(of_entry).collect::<Result<_, String>>()?
+        }
+    })
 }
 
 struct Reader<'a> {
@@ -66,7 +73,10 @@ impl Reader<'_> {
                     let reason = format!("`{}` is a table: write its keys below [{0}]", path.join("."));
                     return Err(FileError::Setting { place: source, reason });
                 }
-                (Found::Setting(key), ..) => self.setting(key, json(value.clone()), source)?,
+                (Found::Setting(key), ..) => match json(value.clone()) {
+                    Ok(value) => self.setting(key, value, source)?,
+                    Err(reason) => return Err(FileError::Setting { place: source, reason }),
+                },
                 (Found::Nothing { nearest }, ..) => return Err(unknown(&source, path, nearest)),
             }
             path.pop();

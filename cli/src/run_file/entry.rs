@@ -7,7 +7,8 @@ use std::str::FromStr;
 use serde_json::Value;
 
 use super::keys::{Found, Keys};
-use super::{FileError, document};
+use super::write::toml;
+use super::{FileError, document, is_table};
 
 /// A setting as it was given.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +36,20 @@ pub enum Source {
 }
 
 impl Source {
+    /// Whether it is a place in the file `path`.
+    pub(super) fn is_in(&self, path: &Path) -> bool {
+        matches!(self, Self::File { path: file, .. } if file == path)
+    }
+
+    /// Whether one is by another flag than the other, such as `--seed` and `--set`.
+    pub(super) fn is_unlike(&self, other: &Self) -> bool {
+        let name = |source: &Self| match source {
+            Self::Flag(flag) => flag.split(' ').next().map(str::to_owned),
+            Self::File { .. } => None,
+        };
+        name(self) != name(other)
+    }
+
     /// The byte at `offset` of the file `path` with this text.
     pub(crate) fn in_file(path: &Path, text: &str, offset: usize) -> Self {
         let before = text.get(..offset).unwrap_or(text);
@@ -62,9 +77,18 @@ impl Entry {
         }
     }
 
-    /// Whether `later` gives this setting, or all of it, again.
-    pub(super) fn is_replaced_by(&self, later: &Self) -> bool {
-        self.key.starts_with(&later.key)
+    /// Whether nothing is left of it beside `later`: a table around it, or a key in what is no table. The
+    /// name of an algorithm leaves its settings.
+    pub(super) fn is_lost_to(&self, later: &Self) -> bool {
+        let is_below = |one: &Self, other: &Self| one.key.len() > other.key.len() && one.key.starts_with(&other.key);
+        let is_name = |entry: &Self| entry.key == ["algorithm"];
+        let is_lost = is_below(self, later) || is_below(later, self) && !is_table(&self.value);
+        is_lost && !is_name(self) && !is_name(later)
+    }
+
+    /// Whether it is an argument of the environment, which may be anything, or all of them.
+    pub(super) fn is_argument(&self) -> bool {
+        self.key.starts_with(&["env_options", "kwargs"].map(str::to_owned))
     }
 
     /// Whether errors of the library call it so: by its last key, or by the end of its path.
@@ -92,7 +116,7 @@ impl Entry {
                 Some(_) => named(": ").unwrap_or(reason),
                 None => reason,
             };
-        let (key, value, reason) = (self.key.join("."), &self.value, in_words(reason));
+        let (key, value, reason) = (self.key.join("."), shown(&self.value), in_words(reason));
         self.at_fault(&format!("invalid value for `{key}`: {value} ({reason})"))
     }
 
@@ -110,6 +134,8 @@ fn depth(value: &Value) -> usize {
     match value {
         Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or_default(),
         Value::Object(table) => 1 + table.values().map(depth).max().unwrap_or_default(),
+        // What is none is a table in the file.
+        Value::Null => 1,
         _ => 0,
     }
 }
@@ -142,7 +168,12 @@ pub(super) fn unknown(source: &Source, key: &[String], nearest: Option<String>) 
     FileError::Setting { place: source.clone(), reason: format!("unknown key `{}`: {hint}", key.join(".")) }
 }
 
-/// `KEY=VALUE`, the value as in a file, or a text without quotes.
+/// A value as it is written.
+pub(crate) fn shown(value: &Value) -> String {
+    if value.is_null() { "none".to_owned() } else { toml(value.clone()).to_string() }
+}
+
+/// `KEY=VALUE`, the value as in a file, or a text without quotes that cannot be mistaken for something else.
 impl FromStr for Entry {
     type Err = String;
 
@@ -152,11 +183,44 @@ impl FromStr for Entry {
         if key.iter().any(String::is_empty) {
             return Err("the key before `=` is empty, or a part of it".to_owned());
         }
-        let as_in_a_file = format!("value = {value}").parse::<toml::Table>().ok().filter(|table| table.len() == 1);
-        let typed = as_in_a_file.and_then(|mut table| table.remove("value"));
-        let value = typed.map_or_else(|| Value::from(value.trim()), document::json);
+        let value = match as_in_a_file(value) {
+            Some(value) => document::json(value)?,
+            None => text_alone(value.trim())?,
+        };
         Ok(Self { key, value, source: Source::Flag(format!("--set {text}")) })
     }
+}
+
+/// The value that a text is in a file. Within a list it has no room for a comment after it.
+fn as_in_a_file(text: &str) -> Option<toml::Value> {
+    let table = format!("list = [{text}]").parse::<toml::Table>().ok().filter(|table| table.len() == 1)?;
+    match table.get("list")?.as_array()?.as_slice() {
+        [value] if !text.trim_end().ends_with(',') => Some(value.clone()),
+        _ => None,
+    }
+}
+
+/// A text that is no value of TOML.
+///
+/// # Errors
+/// It was probably meant to be something else, which an environment would take it for: Python's `False` is
+/// true as a text.
+fn text_alone(text: &str) -> Result<Value, String> {
+    let number = "a number as in TOML, such as 0.5, 1e6, inf or nan, whole ones from -2^63 to 2^63 - 1";
+    let meant = match text.to_lowercase().as_str() {
+        "none" if text == "none" => return Ok(Value::Null),
+        "" => "a value after `=`",
+        "true" => "true",
+        "false" => "false",
+        "none" | "null" | "nil" => "none",
+        number_like if number_like.parse::<f64>().is_ok() => number,
+        digits if digits.chars().all(|c| c.is_ascii_digit() || "+-_,.".contains(c)) => number,
+        _ if text.starts_with(['"', '\'', '[', '{', '(']) => {
+            "a text, a list or a table as in TOML, such as [1, 2], [\"a\"] or { a = 1 }"
+        }
+        _ => return Ok(text.into()),
+    };
+    Err(format!("`{text}` is no value: write {meant}, or for a text quotes as well: '{}'", shown(&text.into())))
 }
 
 impl fmt::Display for Source {

@@ -7,6 +7,7 @@ use pronk::{Every, StopWhen};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 
+use super::arguments::variables;
 use crate::messages::Severity;
 
 /// What environments in other processes are made with; native ones have no options.
@@ -37,6 +38,13 @@ impl Default for EnvOptions {
             action_mask: false,
             clip_rewards: None,
         }
+    }
+}
+
+impl EnvOptions {
+    /// The environment variables that arguments come from.
+    pub(crate) fn variables(&self) -> Vec<&str> {
+        variables(&self.kwargs)
     }
 }
 

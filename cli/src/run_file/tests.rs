@@ -132,7 +132,12 @@ fn what_is_wrong_is_named_with_its_place() {
             &["run.toml:3:1:", "invalid value for `learner.lr`: \"fast\" (expected a number)"],
         ),
         ("env = \"x\"\n[learner]\nlr = -1.0", &[], &["run.toml:3:1:", "lr = -1"]),
-        ("env = \"x\"\n[learner]\nlr = nan", &[], &["run.toml:3:1:", "invalid value for `learner.lr`: \"NaN\""]),
+        (
+            "env = \"x\"\n[learner]\nlr = nan",
+            &[],
+            &["run.toml:3:1:", "invalid value for `learner.lr`: nan (expected a number)"],
+        ),
+        ("env = \"x\"\nlog.videos = 2026-11-29", &[], &["run.toml:2:5:", "2026-11-29 is a date", "\"2026-11-29\""]),
         ("env = \"x\"\nlr = 1.0\n[learner]\nlr = 1.0", &[], &["run.toml:4:1:", "given twice", "run.toml:2:1"]),
         ("env = \"x\"\n[learner\nlr = 1.0", &[], &["run.toml:2:9:"]),
         ("env = \"x\"\nlearner = 3", &[], &["run.toml:2:1:", "is a table"]),
@@ -169,4 +174,125 @@ fn what_is_wrong_is_named_with_its_place() {
     for flag in ["lr", "=1", "a..b=1"] {
         assert!(flag.parse::<Entry>().is_err(), "{flag}");
     }
+}
+
+/// The arguments of an environment in a file with these lines, with these flags.
+fn kwargs(lines: &str, flags: &[&str]) -> serde_json::Value {
+    let flags: Vec<String> = flags.iter().map(|flag| format!("env_options.kwargs.{flag}")).collect();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let file = parse(&format!("env = \"x\"\n[env_options.kwargs]\n{lines}"), &flags).unwrap();
+    let written = file.to_toml().unwrap();
+    assert_eq!(parse(&written, &[]).unwrap(), file, "{written}");
+    file.env_options.kwargs.into()
+}
+
+#[test]
+fn an_argument_is_what_it_is_in_toml_from_a_flag_as_from_the_file() {
+    let [inf, minus_inf, nan] = ["inf", "-inf", "nan"].map(|float| json!({ "float": float }));
+    let none = json!({ "none": true });
+    let cases = [
+        ("false", json!(false)),
+        ("3", json!(3)),
+        ("3.0", json!(3.0)),
+        ("-9223372036854775808", json!(i64::MIN)),
+        ("0x10", json!(16)),
+        ("inf", inf.clone()),
+        ("+inf", inf.clone()),
+        ("-inf", minus_inf),
+        ("nan", nan),
+        ("\"none\"", json!("none")),
+        ("\"None\"", json!("None")),
+        ("\"inf\"", json!("inf")),
+        ("'3'", json!("3")),
+        ("\"\"", json!("")),
+        ("[1, inf, \"none\", { a = inf }]", json!([1, inf, "none", { "a": inf }])),
+        ("{ env = \"TOKEN\" }", json!({ "env": "TOKEN" })),
+        ("{ none = true }", none.clone()),
+        ("{ literal = { env = \"TOKEN\" } }", json!({ "literal": { "env": "TOKEN" } })),
+    ];
+    for (text, value) in cases {
+        let expected = json!({ "a": value });
+        assert_eq!(kwargs(&format!("a = {text}"), &[]), expected, "{text}");
+        assert_eq!(kwargs("a = 7", &[&format!("a={text}")]), expected, "{text}");
+    }
+    // Without quotes, where no quotes are needed.
+    for text in ["easy", "4x4", "3#b", "#ff0000", "./maps/a.txt", "FALSEhood", "nonesuch", "off"] {
+        assert_eq!(kwargs("", &[&format!("a={text}")]), json!({ "a": text }));
+    }
+    assert_eq!(kwargs("b = inf", &["a=none", "b.c=1"]), json!({ "b": { "c": 1 }, "a": none }));
+}
+
+#[test]
+fn an_argument_that_would_arrive_as_another_one_is_refused() {
+    let cases = [
+        ("False", "write false"),
+        ("True", "write true"),
+        ("TRUE", "write true"),
+        ("None", "write none"),
+        ("null", "write none"),
+        ("Infinity", "inf or nan"),
+        ("NaN", "inf or nan"),
+        (".5", "a number"),
+        ("007", "a number"),
+        ("1,000", "a number"),
+        ("1,", "a number"),
+        ("9223372036854775808", "2^63"),
+        ("[1, 2", "a list"),
+        ("[False]", "a list"),
+        ("(1, 2)", "a list"),
+        ("\"a", "a text"),
+        ("", "a value"),
+        ("2026-11-29", "is a date"),
+        ("[12:30:00]", "is a date"),
+    ];
+    for (text, expected) in cases {
+        let error = format!("env_options.kwargs.a={text}").parse::<Entry>().unwrap_err();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+    assert!(parse("env = \"x\"", &["env_options.kwargs=none"]).unwrap_err().contains("none (expected a map)"));
+}
+
+#[test]
+fn the_variables_of_arguments_are_at_any_depth_and_no_literal_tables() {
+    let lines = "a = { env = \"A\" }\nb = [{ c = { env = \"B\" }, d = 1 }]\nenv = \"no\"\ne = { env = 1 }\n\
+                 f = { literal = { env = \"no\" } }\ng = { literal = { literal = { env = \"G\" } } }";
+    let file = parse(&format!("env = \"x\"\n[env_options.kwargs]\n{lines}"), &[]).unwrap();
+    assert_eq!(file.env_options.variables(), ["A", "B", "G"]);
+}
+
+#[test]
+fn a_flag_counts_wherever_it_stands_or_is_refused() {
+    let clip = |flags: &[&str]| match parse(FILE, flags).unwrap().config.algorithm {
+        AlgorithmConfig::Ppo(ppo) => ppo.clip_param,
+        AlgorithmConfig::Appo(appo) => -appo.clip_param,
+        _ => 0.0,
+    };
+    assert_eq!(clip(&["algorithm=ppo"]), 0.3, "what the file says of the same algorithm stays");
+    assert_eq!(clip(&["algorithm.ppo.clip_param=0.25", "algorithm=ppo"]), 0.25);
+    assert_eq!(clip(&["algorithm.clip_param=0.25", "algorithm=appo"]), -0.25);
+    assert_eq!(clip(&["algorithm=ppo", "algorithm.clip_param=0.25", "algorithm=appo"]), -0.25);
+    let refused: &[(&[&str], &[&str])] = &[
+        (
+            &["algorithm.ppo.clip_param=0.25", "algorithm=appo"],
+            &["--set algorithm.ppo.clip_param=0.25: ", "has no effect", "(--set algorithm=appo)"],
+        ),
+        (
+            &["env_options.kwargs.a=1", "env_options.kwargs={ b = 2 }"],
+            &["--set env_options.kwargs.a=1: ", "before --set env_options.kwargs={ b = 2 }"],
+        ),
+        (&["env_options.kwargs.a=1", "env_options.kwargs.a.b=2"], &["--set env_options.kwargs.a=1: "]),
+        (&["env_options.kwargs.a=inf", "env_options.kwargs.a.b=2"], &["--set env_options.kwargs.a=inf: "]),
+    ];
+    for (flags, expected) in refused {
+        let error = parse(FILE, flags).unwrap_err();
+        assert!(expected.iter().all(|expected| error.contains(expected)), "{flags:?}: {error}");
+    }
+    let seeds = vec!["seed=3".parse().unwrap(), Entry::flag("--seed", "seed", 5.into())];
+    let error = RunFile::parse(Path::new("run.toml"), FILE, seeds).unwrap_err().to_string();
+    assert!(error.contains("--set seed=3: `seed` has no effect before --seed 5"), "{error}");
+    let named = "env = \"x\"\nalgorithm = \"appo\"";
+    let error = parse(named, &["algorithm.ppo.clip_param=0.25"]).unwrap_err();
+    assert!(error.contains("has no effect: the algorithm is `appo` (run.toml:2:1)"), "{error}");
+    let file = parse(FILE, &["env_options.kwargs={ a = 1 }", "env_options.kwargs.b=2"]).unwrap();
+    assert_eq!(json!(file.env_options.kwargs), json!({ "a": 1, "b": 2 }));
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::RunFile;
+use super::{RunFile, arguments};
 
 impl RunFile {
     /// All settings, as TOML.
@@ -36,7 +36,7 @@ impl RunFile {
 }
 
 /// A setting as TOML, which has no null: `"none"` stands for it.
-fn toml(value: Value) -> toml::Value {
+pub(super) fn toml(value: Value) -> toml::Value {
     match value {
         Value::Null => "none".into(),
         Value::Bool(is) => is.into(),
@@ -46,6 +46,9 @@ fn toml(value: Value) -> toml::Value {
             None => number.as_f64().unwrap_or_default().into(),
         },
         Value::Array(list) => toml::Value::Array(list.into_iter().map(toml).collect()),
-        Value::Object(table) => toml::Value::Table(table.into_iter().map(|(key, value)| (key, toml(value))).collect()),
+        Value::Object(table) => match arguments::not_finite(&table) {
+            Some(number) => number.into(),
+            None => toml::Value::Table(table.into_iter().map(|(key, value)| (key, toml(value))).collect()),
+        },
     }
 }

@@ -166,7 +166,8 @@ fn choice(parameter: &Parameter, written: &toml::Value) -> Result<Range, FileErr
     if values.is_empty() {
         return Err(parameter.wrong("has no values: list one at least, or leave it out"));
     }
-    Ok(Range::Choice(values.iter().cloned().map(json).collect()))
+    let values = values.iter().cloned().map(json).collect::<Result<_, _>>();
+    Ok(Range::Choice(values.map_err(|reason| parameter.wrong(&format!("cannot have a value: {reason}")))?))
 }
 
 /// A list of two.

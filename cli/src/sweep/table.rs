@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::plan::{Plan, Trial};
 use super::run::{Run, State};
 use super::runs::{Runs, mean};
+use crate::run_file::shown;
 use crate::spread::spread;
 use crate::table::{count, dash, number, secs, table};
 
@@ -181,6 +182,6 @@ fn short(value: &Value) -> String {
             let rounded: f64 = format!("{number:.3e}").parse().unwrap_or(number);
             if (1e-3..1e6).contains(&rounded.abs()) { rounded.to_string() } else { format!("{rounded:e}") }
         }
-        value => value.to_string(),
+        value => shown(value),
     }
 }

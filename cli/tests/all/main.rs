@@ -1,6 +1,7 @@
 //! The program as a user meets it: its commands, what they print, and their exit statuses.
 #![allow(clippy::unwrap_used)]
 
+mod arguments;
 mod compare;
 mod evaluate;
 mod export;

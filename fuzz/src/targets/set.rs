@@ -25,9 +25,11 @@ fn run(bytes: &[u8]) -> bool {
             let written = keys(reads_back(&file).parse().unwrap_or_default());
             let given: Vec<Vec<String>> = text.lines().map(key_of).collect();
             for (n, key) in given.iter().enumerate() {
-                // What is set of one algorithm has no effect if another is chosen.
-                let is_last = key[0] != "algorithm" && !given[n + 1..].iter().any(|later| replaces(later, key));
-                assert!(!is_last || is_one_of(key, &written), "`{}` has no effect: {written:?}", key.join("."));
+                let is_last = !given[n + 1..].iter().any(|later| is_same(later, key));
+                let counts = is_one_of(key, &written) || is_one_of(short(key), &written);
+                // `a.float="inf"` is written as `a = inf`.
+                let is_number = key.last().is_some_and(|last| last == "float");
+                assert!(!is_last || counts || is_number, "`{}` has no effect: {written:?}", key.join("."));
             }
             true
         }
@@ -41,10 +43,17 @@ fn key_of(flag: &str) -> Vec<String> {
     key.split('.').map(|part| part.trim().to_owned()).collect()
 }
 
-/// Whether a later flag sets a key or a table around it: either path may leave out the first tables, and
-/// `algorithm.KEY` is a setting of any group.
-fn replaces(later: &[String], key: &[String]) -> bool {
-    let of_a_group = later.strip_prefix(&["algorithm".to_owned()]).filter(|rest| !rest.is_empty());
-    of_a_group.is_some_and(|rest| key.starts_with(rest) || key[1..].starts_with(rest))
-        || (1..=key.len()).any(|len| key[..len].ends_with(later) || later.ends_with(&key[..len]))
+/// Whether two flags may set one key: either path may leave out the first tables. One for a table around a
+/// key that another flag sets is refused, and the name of the algorithm leaves its settings.
+fn is_same(later: &[String], key: &[String]) -> bool {
+    let (later, key) = (short(later), short(key));
+    key.ends_with(later) || later.ends_with(key)
+}
+
+/// A path without `algorithm`, which may stand before any setting of an algorithm or a group.
+fn short(key: &[String]) -> &[String] {
+    match key {
+        [first, rest @ ..] if first == "algorithm" && !rest.is_empty() => rest,
+        key => key,
+    }
 }
