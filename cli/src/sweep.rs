@@ -186,7 +186,7 @@ impl Running<'_> {
         }
         if it.state != State::Waiting {
             let line = table::line(self.plan, it);
-            let has_ended = |run: &&Run| matches!(run.state, State::Ended | State::Failed(_));
+            let has_ended = |run: &&Run| matches!(run.state, State::Ended | State::RanOut | State::Failed(_));
             let (n_ended, n_runs) = (self.runs.all.iter().filter(has_ended).count(), self.runs.all.len());
             // With rungs, one that has ended may go on.
             let progress = if self.plan.rungs[0].is_none() { format!("{n_ended}/{n_runs} ") } else { String::new() };

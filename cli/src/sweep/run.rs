@@ -45,6 +45,8 @@ pub(super) enum State {
     Elsewhere { host: String },
     /// It has completed its rung.
     Ended,
+    /// Its time or iterations ended before its rung, and it goes no further.
+    RanOut,
     /// Why it failed.
     Failed(String),
 }
@@ -134,21 +136,24 @@ impl Run {
         let reason = Option::<StopReason>::deserialize(&outcome["reason"]).unwrap_or_default();
         let failure = outcome["failure"].as_str();
         let has_ended = !outcome.is_null() && reason.and_then(StopReason::signal_status).is_none();
-        // It does not go on from here, because it has reached its target, for example.
-        let is_over = has_ended && failure.is_none() && (reason != Some(StopReason::EnvSteps) || rungs.contains(&None));
-        let has_metric = self.read_results(metric, rungs, is_over)?;
+        // What has reached its target has the value that it ends with at every rung. What has run out of time
+        // has those of the rungs that it has come to.
+        let is_complete = has_ended && (reason == Some(StopReason::ReturnReached) || rungs.contains(&None));
+        let has_metric = self.read_results(metric, rungs, is_complete && failure.is_none())?;
+        let is_short = self.values.len() < rungs.len();
         self.state = match failure {
             Some(failure) => State::Failed(failure.to_owned()),
             None if RunState::of(&self.folder) == RunState::Running => running(&info),
             // One that is to go on to its next rung has ended before.
-            None if !has_ended || self.values.len() < rungs.len() => State::Waiting,
+            None if !has_ended || is_short && reason == Some(StopReason::EnvSteps) => State::Waiting,
             None if !has_metric => State::Failed(format!(
                 "none of its results has `{metric}`: docs/results.md lists the keys that the metric may be"
             )),
+            None if is_short => State::RanOut,
             None => State::Ended,
         };
         // Results beyond the end of its rung are not the last ones yet.
-        if self.state != State::Ended {
+        if !matches!(self.state, State::Ended | State::RanOut) {
             self.values.truncate(rungs.len() - 1);
         }
         Ok(())
@@ -166,11 +171,9 @@ impl Run {
         }
     }
 
-    /// Reads the values at the rungs, and how far it has come; whether any result has the metric. One that is
-    /// over has completed every rung.
-    fn read_results(&mut self, metric: &str, rungs: &[Option<u64>], is_over: bool) -> Result<bool> {
+    /// Reads the values at the rungs, and how far it has come; whether any result has the metric.
+    fn read_results(&mut self, metric: &str, rungs: &[Option<u64>], is_complete: bool) -> Result<bool> {
         let (mut value, mut values, mut has_metric) = (None, Vec::new(), false);
-        let path: Vec<&str> = metric.split('.').collect();
         let run = RunDir { path: self.folder.clone() };
         let results = |result: Value| {
             self.env_steps = result["num_env_steps_sampled"].as_u64().unwrap_or_default();
@@ -189,7 +192,7 @@ impl Run {
         if run.path.join("results.jsonl").exists() {
             run.results(results)?;
         }
-        if is_over {
+        if is_complete {
             values.resize(rungs.len(), value);
         }
         self.values = values;

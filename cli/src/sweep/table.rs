@@ -71,7 +71,7 @@ fn row(plan: &Plan, at: usize, runs: &[Run]) -> Row {
 
 /// The state that all runs have, or how many have each.
 fn states(runs: &[Run]) -> String {
-    let names = ["ended", "failed", "waiting", "running"];
+    let names = ["ended", "ran out", "failed", "waiting", "running"];
     let counted = names.map(|name| (name, runs.iter().filter(|run| state(&run.state) == name).count()));
     let there: Vec<_> = counted.into_iter().filter(|(_, n)| *n > 0).collect();
     match there[..] {
@@ -85,6 +85,7 @@ fn state(state: &State) -> &'static str {
         State::Waiting => "waiting",
         State::Running { .. } | State::Elsewhere { .. } => "running",
         State::Ended => "ended",
+        State::RanOut => "ran out",
         State::Failed(_) => "failed",
     }
 }
@@ -126,7 +127,9 @@ pub(super) fn line(plan: &Plan, run: &Run) -> String {
         State::Failed(error) => format!("failed: {error}"),
         _ => {
             let value = number(run.values.last().copied().flatten());
-            format!("{} {value} after {} env-steps in {}", plan.metric, count(run.env_steps), secs(run.secs))
+            let end =
+                if run.state == State::RanOut { ", which its time or iterations ended before its rung" } else { "" };
+            format!("{} {value} after {} env-steps in {}{end}", plan.metric, count(run.env_steps), secs(run.secs))
         }
     };
     format!("{} ({}): {what}", run.name(), parameters.join(", "))

@@ -73,7 +73,7 @@ fn what_has_become_of_a_run_is_read_from_its_folder() {
     let results = [result(50, Value::Null), result(100, 1.0), result(190, 2.0), result(210, Value::Null)];
     let ended = |reason: &str| json!({ "reason": reason, "failure": null });
     let failed = json!({ "reason": null, "failure": "it broke" });
-    let (none, one) = (vec![], vec![Some(1.0)]);
+    let (none, one, last) = (vec![], vec![Some(1.0)], vec![Some(2.0)]);
     let (two, all) = (vec![Some(1.0), Some(2.0)], vec![Some(1.0), Some(2.0), Some(2.0)]);
     let limits = &[Some(100), Some(200), Some(400)];
     type Case<'a> = (Value, &'a [Option<u64>], State, &'a Vec<Option<f64>>);
@@ -83,10 +83,14 @@ fn what_has_become_of_a_run_is_read_from_its_folder() {
         // It is to go on to the third rung.
         (ended("env_steps"), &limits[..3], State::Waiting, &two),
         (ended("return_reached"), &limits[..3], State::Ended, &all),
-        (ended("time"), &limits[..3], State::Ended, &all),
+        // Only rungs that it has come to count.
+        (ended("time"), &limits[..3], State::RanOut, &two),
+        (ended("iterations"), &limits[..3], State::RanOut, &two),
+        (ended("time"), &limits[..2], State::Ended, &two),
+        (ended("time"), &[None], State::Ended, &last),
         (ended("terminated"), &limits[..3], State::Waiting, &two),
         (ended("interrupted"), &[None], State::Waiting, &none),
-        (ended("env_steps"), &[None], State::Ended, &vec![Some(2.0)]),
+        (ended("env_steps"), &[None], State::Ended, &last),
         (failed, &limits[..3], State::Failed("it broke".to_owned()), &two),
         (Value::Null, &limits[..1], State::Waiting, &none),
         (Value::Null, &limits[..2], State::Waiting, &one),

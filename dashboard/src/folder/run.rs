@@ -110,12 +110,14 @@ impl FolderRun {
     }
 
     /// Whether it has come to the end that its settings name: no signal has ended it, and it is not to go on
-    /// to more env-steps, as a trial of a sweep that was promoted.
+    /// to more env-steps, as a trial of a sweep that was promoted, or has run out of time before them.
     pub(crate) fn has_completed(&self) -> bool {
         self.state == RunState::Finished
             && match self.reason {
-                Some(StopReason::EnvSteps) => self.figures.env_steps >= self.max_env_steps,
-                reason => reason.and_then(StopReason::signal_status).is_none(),
+                Some(StopReason::ReturnReached) => true,
+                reason if reason.and_then(StopReason::signal_status).is_some() => false,
+                // Time that runs out before its rung ends a trial there, too.
+                _ => self.figures.env_steps >= self.max_env_steps,
             }
     }
 
