@@ -96,6 +96,9 @@ pub(crate) const NATIVE: [Native; 9] = [
     Native { name: "TicTacToe", about: "two agents take turns", make: || several(|_: &EnvContext| TicTacToe::new()) },
 ];
 
+/// The policy that agents share.
+pub(crate) const SHARED: &str = "team";
+
 /// What comes before the colon of environments in other processes, and what after it.
 pub(crate) const FAMILIES: [(&str, &str, &str); 3] = [
     ("gymnasium", "ID", "an environment of Gymnasium, such as gymnasium:LunarLander-v3"),
@@ -149,7 +152,7 @@ impl MultiAgent {
     /// An environment that cannot be made: it says who the agents are.
     pub(crate) fn policies(&self, policies: Policies, seed: u64) -> Result<MultiAgentConfig, EnvFailure> {
         Ok(match policies {
-            Policies::Shared => MultiAgentConfig::shared("team"),
+            Policies::Shared => MultiAgentConfig::shared(SHARED),
             Policies::Separate => {
                 let agents = probe_multi_agent_spec(&*self.0, seed)?.agents;
                 MultiAgentConfig::separate(agents.into_iter().map(|agent| (agent.name.clone(), agent.name)))

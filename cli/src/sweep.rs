@@ -3,6 +3,7 @@
 mod asha;
 mod file;
 mod folder;
+mod metric;
 mod parameter;
 mod plan;
 mod points;
@@ -20,6 +21,7 @@ use std::{fmt, fs};
 
 use anyhow::{Context, Result};
 use clap::ValueHint;
+use rustix::event::Timespec;
 
 use self::file::SweepFile;
 use self::folder::SweepFolder;
@@ -82,12 +84,16 @@ impl Sweep {
             jobs: self.jobs.or(std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get),
             is_quiet: self.quiet || self.json,
             signal: None,
+            metric: if plan.is_statistic { Metric::Unseen } else { Metric::Known },
         };
         running.note(format_args!("{}: {}, {} at a time", folder.path.display(), table::size(&plan), running.jobs));
         running.runs.settle(self.take_over, &plan)?;
         running.adopt()?;
         running.run_all()?;
-        let Running { runs, signal, .. } = running;
+        let Running { runs, signal, metric, .. } = running;
+        if let Metric::Wrong(reason) = metric {
+            return Err(unusable(file.wrong_metric(&reason)));
+        }
         if self.json {
             table::print_json(&plan, &runs, &folder.path);
         } else {
@@ -115,7 +121,20 @@ struct Running<'a> {
     is_quiet: bool,
     /// The exit status of the signal that ends it.
     signal: Option<u8>,
+    metric: Metric,
 }
+
+/// Whether results have the metric.
+enum Metric {
+    Known,
+    /// No result has told yet.
+    Unseen,
+    /// They have not, which ends the sweep.
+    Wrong(String),
+}
+
+/// How often results are looked at until one tells whether there is such a metric.
+const SECOND: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 impl Running<'_> {
     /// Waits also for the processes that a killed sweep has left, or that a user has started.
@@ -139,14 +158,17 @@ impl Running<'_> {
 
     fn run_all(&mut self) -> Result<()> {
         loop {
-            while self.signal.is_none() && self.processes.len() < self.jobs {
+            self.look_for_metric();
+            while self.goes_on() && self.processes.len() < self.jobs {
                 let Some(run) = self.runs.next(self.plan)? else { break };
                 self.start(run)?;
             }
             if self.processes.len() == 0 {
                 return Ok(());
             }
-            match self.processes.wait()? {
+            let is_unseen = matches!(self.metric, Metric::Unseen);
+            match self.processes.wait(is_unseen.then_some(SECOND))? {
+                Event::Nothing => {}
                 Event::Ended { id, status } => self.end(id, status)?,
                 Event::Signal(status) => {
                     self.signal = Some(status);
@@ -155,6 +177,26 @@ impl Running<'_> {
                     let runs = if n == 1 { "run" } else { "runs" };
                     self.note(format_args!("waiting for {n} {runs} to save; a second signal does not wait"));
                 }
+            }
+        }
+    }
+
+    /// Whether further runs may start.
+    fn goes_on(&self) -> bool {
+        self.signal.is_none() && !matches!(self.metric, Metric::Wrong(_))
+    }
+
+    /// Looks whether the runs so far have the metric, and ends them if they have not: all would run in vain.
+    fn look_for_metric(&mut self) {
+        if !matches!(self.metric, Metric::Unseen) {
+            return;
+        }
+        match self.runs.all.iter().find_map(|run| run.check_statistic(&self.plan.metric)) {
+            None => {}
+            Some(Ok(())) => self.metric = Metric::Known,
+            Some(Err(reason)) => {
+                self.metric = Metric::Wrong(reason);
+                self.processes.terminate();
             }
         }
     }
@@ -176,11 +218,12 @@ impl Running<'_> {
     /// Notes that the process of a run has ended.
     fn end(&mut self, run: usize, status: Option<ExitStatus>) -> Result<()> {
         self.runs.look(run, self.plan)?;
+        let goes_on = self.goes_on();
         let it = &mut self.runs.all[run];
         // One that has not said how it ended would only do the same again, unless it was ended by this sweep,
         // or with the one before.
         if it.state == State::Waiting
-            && let (None, Some(status)) = (self.signal, status)
+            && let (true, Some(status)) = (goes_on, status)
         {
             it.state = State::Failed(it.last_words(status));
         }

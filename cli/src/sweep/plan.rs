@@ -6,9 +6,10 @@ use anyhow::{Context, Result, bail};
 
 use super::asha;
 use super::file::{Mode, Search, SweepFile};
+use super::metric::{self, STATISTIC, check_policy};
 use super::points::{Point, grid, grid_size, random};
 use crate::environment::Environment;
-use crate::run_file::{Entry, FileError, RunFile};
+use crate::run_file::{FileError, RunFile};
 
 /// The most runs of a sweep.
 const MOST_RUNS: usize = 10_000;
@@ -17,6 +18,8 @@ const MOST_RUNS: usize = 10_000;
 pub(super) struct Plan {
     /// The path in a result.
     pub(super) metric: String,
+    /// Whether only results tell that there is such a metric.
+    pub(super) is_statistic: bool,
     pub(super) mode: Mode,
     pub(super) trials: Vec<Trial>,
     /// The env-steps that each rung ends at; one that is `None` if the config says where a run ends.
@@ -45,6 +48,7 @@ impl Plan {
         let text = fs::read_to_string(&config).map_err(|cause| FileError::Unread { path: config.clone(), cause });
         let text = text.with_context(|| format!("the config of the sweep {}", file.path().display()))?;
         let (seeds, search) = (file.seeds()?, file.search()?);
+        let key = metric::check(file.metric()).map_err(|reason| file.wrong_metric(&reason))?;
         let (rungs, reduction) = match &search {
             Search::Asha { budgets, .. } => {
                 let rungs = asha::rungs(budgets.min_env_steps, budgets.max_env_steps, budgets.reduction as u64);
@@ -77,14 +81,21 @@ impl Plan {
             }
         }
         let trial = |point: Point| -> Result<Trial> {
-            let settings = in_order(&point);
-            let run = RunFile::parse_all(&config, &text, &settings)?;
-            check(file, &run, rungs[0].is_some())?;
+            let run = RunFile::parse_all(&config, &text, &point.0)?;
+            check(file, key, &run, rungs[0].is_some())?;
             let seeds = seeds.map_or_else(|| vec![run.config.seed], <[u64]>::to_vec);
             Ok(Trial { point, seeds, file: run })
         };
         let trials = points.into_iter().map(trial).collect::<Result<_>>()?;
-        Ok(Self { metric: file.metric().to_owned(), mode: file.mode(), trials, rungs, reduction, config: text })
+        Ok(Self {
+            metric: file.metric().to_owned(),
+            is_statistic: key == STATISTIC,
+            mode: file.mode(),
+            trials,
+            rungs,
+            reduction,
+            config: text,
+        })
     }
 
     pub(super) fn n_runs(&self) -> usize {
@@ -100,16 +111,10 @@ impl Plan {
     }
 }
 
-/// The algorithm first: it says whose the other settings are.
-fn in_order(point: &Point) -> Vec<Entry> {
-    let (mut first, rest): (Vec<_>, Vec<_>) = point.0.iter().cloned().partition(|entry| entry.key == ["algorithm"]);
-    first.extend(rest);
-    first
-}
-
 /// What a run of its own may have, and one of many may not.
-fn check(file: &SweepFile, run: &RunFile, has_budget: bool) -> Result<()> {
-    Environment::named(&run.env, &run.env_options, run.config.workers.num_envs_per_worker)?;
+fn check(file: &SweepFile, metric: &str, run: &RunFile, has_budget: bool) -> Result<()> {
+    let env = Environment::named(&run.env, &run.env_options, run.config.workers.num_envs_per_worker)?;
+    check_policy(file.metric(), metric, run, &env).map_err(|reason| file.wrong_metric(&reason))?;
     let config = file.config();
     if run.log.prometheus.is_some() {
         bail!("{}: leave `log.prometheus` out: the runs of a sweep cannot share its address", config.display());

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use pronk::signals::{CtrlC, on_signal};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -51,6 +51,8 @@ pub(super) enum Event {
     Ended { id: usize, status: Option<ExitStatus> },
     /// Ctrl-C or SIGTERM, with the exit status that goes with it.
     Signal(u8),
+    /// None of these within the time.
+    Nothing,
 }
 
 impl Processes {
@@ -125,20 +127,21 @@ impl Processes {
         }
     }
 
-    /// Waits until a process ends, or for the first signal.
+    /// Waits until a process ends, or for the first signal, no longer than `limit`.
     ///
-    /// *Blocks* without limit.
+    /// *Blocks* without limit if that is `None`.
     ///
     /// # Errors
     /// The system refused.
-    pub(super) fn wait(&mut self) -> io::Result<Event> {
+    pub(super) fn wait(&mut self, limit: Option<Timespec>) -> io::Result<Event> {
         loop {
             let mut ends: Vec<PollFd<'_>> =
                 self.running.iter().map(|process| PollFd::new(&process.end, PollFlags::IN)).collect();
             if !self.has_signal {
                 ends.push(PollFd::new(&self.signals, PollFlags::IN));
             }
-            match poll(&mut ends, None) {
+            match poll(&mut ends, limit.as_ref()) {
+                Ok(0) => return Ok(Event::Nothing),
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }

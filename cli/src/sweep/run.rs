@@ -10,6 +10,7 @@ use pronk::{RunInfo, RunState, StopReason, machine};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::metric::{check_statistic, value_at};
 use super::processes::END_WITH_STDIN;
 use crate::run_dir::{CHECKPOINTS, CONFIG, RunDir};
 use crate::run_file::RunFile;
@@ -159,6 +160,16 @@ impl Run {
         Ok(())
     }
 
+    /// Checks the metric, which is a statistic, by its results so far; `None` if they do not tell yet.
+    pub(super) fn check_statistic(&self, metric: &str) -> Option<Result<(), String>> {
+        let mut found = None;
+        // What cannot be read now is an error when the run has ended.
+        let _ = RunDir { path: self.folder.clone() }.results(|result: Value| {
+            found = found.take().or_else(|| check_statistic(metric, &result));
+        });
+        found
+    }
+
     /// Why its process has ended without saying so in `run.json`.
     pub(super) fn last_words(&self, status: ExitStatus) -> String {
         let path = self.folder.join(OUTPUT);
@@ -178,7 +189,7 @@ impl Run {
         let results = |result: Value| {
             self.env_steps = result["num_env_steps_sampled"].as_u64().unwrap_or_default();
             self.secs = result["time_total_s"].as_f64().unwrap_or_default();
-            let found = path.iter().try_fold(&result, |place, key| place.get(key));
+            let found = value_at(&result, metric);
             has_metric |= found.is_some();
             // Some are not in every result, such as those of an evaluation.
             value = found.and_then(Value::as_f64).or(value);

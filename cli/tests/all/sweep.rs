@@ -133,6 +133,51 @@ fn without_out_a_sweep_has_a_folder_of_its_own_and_shows_each_run() {
     assert!(folder.path().join("sweeps/latest/trial-0001-s0/report.html").exists());
 }
 
+#[test]
+fn a_run_that_runs_out_before_its_rung_has_not_completed_it_and_is_not_started_again() {
+    let sweep = "search = \"asha\"\ntrials = 3\nasha = { min_env_steps = 300, max_env_steps = 600, reduction = 2 }\n\
+                 [parameters]\nstop.iterations = [1, 3]";
+    let folder = folder(sweep);
+    let args = ["sweep", "sweep.toml", "--out", "out", "--json"];
+    for _ in 0..2 {
+        let (status, line, errors) = pronk(folder.path(), &args);
+        assert_eq!(status, 0, "{line}{errors}");
+        let sweep = json(&line);
+        let mut n_ran_out = 0;
+        for trial in sweep["trials"].as_array().unwrap() {
+            let (run, value) = (&trial["runs"][0], trial["value"].as_f64());
+            let env_steps = run["env_steps"].as_u64().unwrap();
+            // An iteration has 160 env-steps, so one does not come to a rung, and three come to the first.
+            let n_iterations = trial["parameters"]["stop.iterations"].as_u64().unwrap();
+            let rung = (n_iterations == 3).then_some(0);
+            assert_eq!((trial["rung"].as_u64(), value.is_some()), (rung, rung.is_some()), "{trial}");
+            assert!(env_steps < 600, "{trial}");
+            n_ran_out += usize::from(run["state"] == "ran out");
+        }
+        assert!(n_ran_out > 0, "{line}");
+    }
+    for (trial, info) in of_trials(&folder.path().join("out"), "run.json") {
+        let info: Value = serde_json::from_str(&info).unwrap();
+        let starts = info["starts"].as_array().unwrap().len();
+        assert!(starts <= 2, "{trial}: {info}");
+    }
+}
+
+#[test]
+fn a_statistic_that_the_algorithm_does_not_have_ends_the_sweep_at_the_first_result() {
+    let stat = |name: &str| format!("info.learner.default_policy.learner_stats.{name}");
+    // Runs that would go on for days.
+    let sweep = |name: &str| {
+        let metric = stat(name);
+        format!("metric = \"{metric}\"\n[parameters]\nstop.env_steps = [1_000_000_000_000]\nlearner.lr = [0.1, 0.2]")
+    };
+    let folder = folder(&sweep("entrophy"));
+    let (status, text, errors) = pronk(folder.path(), &["sweep", "sweep.toml", "--jobs", "1"]);
+    assert_eq!(status, 2, "{text}{errors}");
+    let nearest = stat("entropy");
+    assert!(errors.contains("sweep.toml:2:10:") && errors.contains(&format!("did you mean `{nearest}`?")), "{errors}");
+}
+
 const RANDOM: &str = r#"
 search = "random"
 trials = 20
@@ -310,6 +355,16 @@ fn what_a_sweep_cannot_be_is_refused_before_the_first_process() {
             &["`stop.env_steps` cannot be varied"],
         ),
         (&format!("metric = \"evaluation.episode_reward_mean\"\n{lr}"), &["sweep.toml:2:10:", "evaluation.every"]),
+        (
+            &format!("metric = \"episode_retrun_mean\"\n{lr}"),
+            &["sweep.toml:2:10: no result has `episode_retrun_mean`: did you mean `episode_return_mean`?"],
+        ),
+        (&format!("metric = \"bottleneck.limit\"\n{lr}"), &["sweep.toml:2:10:", "of the type text"]),
+        (&format!("metric = \"policy_reward_mean.team\"\n{lr}"), &["sweep.toml:2:10:", "`CartPole-v1` has one"]),
+        (
+            &format!("metric = \"info.learner.team.learner_stats.entropy\"\n{lr}"),
+            &["sweep.toml:2:10:", "the policy is called `default_policy`"],
+        ),
         ("[parameters]\nlearner.lr = [0.1\n", &["sweep.toml:"]),
     ];
     let refused = |args: &[&str], expected: &[&str], what: &str| {
