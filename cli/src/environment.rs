@@ -9,6 +9,7 @@ use pronk::envs::{
 use pronk::prelude::*;
 use pronk::rollout::{
     CallMonitor, EnvTasks, MultiAgentEnv, MultiAgentFactory, VectorContext, VectorEnv, probe_multi_agent_spec,
+    probe_spec,
 };
 use pronk::{EnvFactory, EnvFailure, MultiAgentConfig, Vectorised};
 use serde_json::json;
@@ -141,6 +142,19 @@ impl Environment {
                 Ok(several(process(env.into())))
             }
             _ => Err(EnvironmentError::Unknown { name: name.to_owned(), nearest: nearest(name) }),
+        }
+    }
+}
+
+impl Environment {
+    /// Makes one, which tells whether a run could.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub(crate) fn probe(&self) -> Result<(), EnvFailure> {
+        match self {
+            Self::Single(env) => probe_spec(env, 0).map(drop),
+            Self::Several(env) => probe_multi_agent_spec(&*env.0, 0).map(drop),
         }
     }
 }

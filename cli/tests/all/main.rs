@@ -399,8 +399,8 @@ fn completions_and_the_doctor_need_nothing() {
     assert!(status == 0 && text.contains("missing python") && text.contains("--python"), "{text}");
     assert!(text.lines().any(|line| line.starts_with("  memory") && line.ends_with(" GiB")), "{text}");
 
-    // An interpreter that fails without a word, and one in which every package is there, as far as the doctor
-    // asks.
+    // An interpreter that fails without a word, and one in which every package is there, as far as it says,
+    // and makes no environment.
     let script =
         "printf '#!/bin/sh\\nexit 3\\n' > silent; printf '#!/bin/sh\\necho 4.2.0\\n' > python; chmod +x silent python";
     assert!(Command::new("sh").args(["-c", script]).current_dir(folder.path()).status().unwrap().success());
@@ -411,8 +411,24 @@ fn completions_and_the_doctor_need_nothing() {
     let (status, text, _) = doctor("silent");
     assert!(status == 0 && text.contains("silent: exit status: 3: install Python 3.9"), "{text}");
     let (status, text, _) = doctor("python");
-    assert!(status == 0 && !text.contains("missing"), "{text}");
-    for module in ["cv2", "pettingzoo", "mpe2"] {
-        assert!(text.lines().any(|line| line.contains(module) && line.ends_with("4.2.0")), "{text}");
+    assert!(status == 1 && !text.contains("missing"), "{text}");
+    for (state, module) in [("ok", "cv2"), ("ok", "pettingzoo"), ("broken", "gymnasium"), ("broken", "mpe2")] {
+        let is_line = |line: &str| line.trim_start().starts_with(state) && line.contains(&format!(" {module} "));
+        assert!(text.lines().any(|line| is_line(line) && line.contains("4.2.0")), "{module}: {text}");
     }
+    // It leaves nothing behind.
+    assert!(text.contains("ok      runs") && !folder.path().join("runs").exists(), "{text}");
+}
+
+#[test]
+fn a_folder_that_no_run_can_be_written_to_is_broken() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("runs"), "").unwrap();
+    let (status, text, _) = pronk(folder.path(), &["doctor", "--python", "no-such-interpreter"]);
+    assert!(status == 1 && text.contains("broken  runs") && text.contains("--out"), "{text}");
+    // A system that makes no folder there, whoever asks.
+    fs::remove_file(folder.path().join("runs")).unwrap();
+    std::os::unix::fs::symlink("/proc", folder.path().join("runs")).unwrap();
+    let (status, text, _) = pronk(folder.path(), &["doctor", "--python", "no-such-interpreter"]);
+    assert!(status == 1 && text.contains("broken  runs"), "{text}");
 }
