@@ -127,6 +127,11 @@ impl LearnerMetrics {
         timer.push_secs(secs);
     }
 
+    /// Records that a batch has come: however long the learner trains on it, it does not starve.
+    pub(crate) fn record_batch(&self) {
+        self.lock().starved = None;
+    }
+
     pub(crate) fn record_pass(&self, grad_secs: f64, queue_size: usize, info: &LearnerInfo) {
         let info = Arc::new(info.clone());
         let mut now = self.lock();
@@ -134,7 +139,6 @@ impl LearnerMetrics {
         now.queue_size.push(queue_size as f64);
         now.num_steps += 1;
         now.learner_info = info;
-        now.starved = None;
     }
 
     pub(crate) fn record_quarantined(&self, quarantine: &Quarantine) {
@@ -142,7 +146,6 @@ impl LearnerMetrics {
         let mut now = self.lock();
         now.num_quarantined += 1;
         now.last_quarantine = Some(text);
-        now.starved = None;
     }
 
     pub(crate) fn record_starved(&self, diagnosis: &Diagnosis) {

@@ -117,6 +117,7 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
             }
         };
         self.starved = Starved::default();
+        self.metrics.record_batch();
         self.state.enter(LearnerThreadState::Learning);
         let number = shown.number;
         let mut pass = shown.pass;

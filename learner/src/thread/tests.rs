@@ -6,14 +6,14 @@ mod quarantine;
 mod requests;
 
 use std::num::NonZeroU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use pronk_buffer::{MultiAgentBatch, NextError, Source, shutdown};
 use pronk_metrics::{DEFAULT_POLICY, ResultDict, StateClock, Steps, thread_states};
 
 use super::*;
-use crate::{LearnerLoopConfig, OverwriteLearnerInfo, PolicyLag};
+use crate::{LearnerLoopConfig, LearnerMetrics, OverwriteLearnerInfo, PolicyLag};
 use fakes::*;
 
 fn trained(outcome: StepOutcome) -> TrainedPass {
@@ -86,6 +86,21 @@ fn a_batch_ends_the_row_of_time_outs() {
     assert!(learner_loop.metrics().read().starved.is_none());
     let StepOutcome::NotReady(diagnosis) = learner_loop.step().unwrap() else { panic!("nothing to learn") };
     assert_eq!((diagnosis.time_outs_in_a_row, diagnosis.passes), (1, 1));
+}
+
+#[test]
+fn a_learner_that_had_to_wait_does_not_starve_while_it_learns() {
+    let metrics = Arc::new(OnceLock::<LearnerMetrics>::new());
+    let meanwhile = Arc::clone(&metrics);
+    let learner = FakeLearner::boxed(move |_, _| {
+        assert!(meanwhile.get().unwrap().read().starved.is_none());
+        Ok(loss_info(0.0))
+    });
+    let (bench, (mut learner_loop, sender, _outqueue)) = Bench::set_up(config(1), 4, learner);
+    metrics.set(learner_loop.metrics().clone()).unwrap();
+    assert!(matches!(learner_loop.step().unwrap(), StepOutcome::NotReady(_)));
+    sender.push(bench.sampled(0)).unwrap();
+    trained(learner_loop.step().unwrap());
 }
 
 /// A source that rests before its only batch.
