@@ -27,9 +27,9 @@ const PROBED_EPISODES: u64 = 4096;
 /// };
 /// assert_eq!((team.policies.len(), duel.policies.len()), (1, 2));
 ///
-/// // The sides swap from episode to episode.
-/// let sides = PolicyMapping::new(|agent: &str, episode: u64| {
-///     if (agent == "x") == (episode % 2 == 0) { "learner".into() } else { "opponent".into() }
+/// // The seed of an episode draws which side learns.
+/// let sides = PolicyMapping::new(|agent: &str, seed: u64| {
+///     if (agent == "x") == (seed % 2 == 0) { "learner".into() } else { "opponent".into() }
 /// });
 /// let duel = MultiAgentConfig { policy_mapping: sides, ..duel };
 /// # let _ = duel;
@@ -120,8 +120,8 @@ impl MultiAgentConfig {
     /// The policies that the agent uses in some episode.
     fn policies_of(&self, agent: &str) -> Result<BTreeSet<PolicyId>, ConfigError> {
         let mut found = BTreeSet::new();
-        for episode in 0..PROBED_EPISODES {
-            let policy = match catch(|| self.policy_mapping.policy_of(agent, derive_seed(episode, &[]))) {
+        for seed in (0..PROBED_EPISODES).map(|episode| derive_seed(episode, &[])) {
+            let policy = match catch(|| self.policy_mapping.policy_of(agent, seed)) {
                 Ok(Some(policy)) => policy,
                 Ok(None) => return Err(refuse("policy_mapping", agent, "it names no policy for this agent")),
                 Err(panic) => {

@@ -15,14 +15,14 @@ use crate::env::AgentSpec;
 /// let shared = PolicyMapping::shared("walker");
 /// let by_name = PolicyMapping::fixed([("cat", "hunter"), ("mouse", "prey")]);
 /// // In half of the games the learning policy begins.
-/// let by_episode = PolicyMapping::new(|agent, seed| match (agent, seed % 2) {
+/// let by_seed = PolicyMapping::new(|agent, seed| match (agent, seed % 2) {
 ///     ("x", 0) | ("o", 1) => "learning".into(),
 ///     _ => "opponent".into(),
 /// });
 /// assert_eq!(shared.policy_of("anybody", 7).as_deref(), Some("walker"));
 /// assert_eq!(by_name.policy_of("mouse", 7).as_deref(), Some("prey"));
 /// assert_eq!(by_name.policy_of("dog", 7), None);
-/// assert_eq!(by_episode.policy_of("x", 7).as_deref(), Some("opponent"));
+/// assert_eq!(by_seed.policy_of("x", 7).as_deref(), Some("opponent"));
 /// ```
 #[derive(Clone)]
 pub struct PolicyMapping(Arc<MapAgent>);
@@ -32,6 +32,9 @@ type MapAgent = dyn Fn(&str, u64) -> Option<PolicyId> + Send + Sync;
 
 impl PolicyMapping {
     /// Maps by a function of the agent's name and the seed of the episode alone.
+    ///
+    /// The seed is a random number of 64 bits, drawn from that of the run; it does not count episodes. So
+    /// `seed % 2` halves the episodes by chance, and does not alternate.
     pub fn new(policy_of: impl Fn(&str, u64) -> PolicyId + Send + Sync + 'static) -> Self {
         Self(Arc::new(move |agent, seed| Some(policy_of(agent, seed))))
     }
