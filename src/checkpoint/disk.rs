@@ -2,6 +2,8 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
+#[cfg(unix)]
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// The file operations of checkpoints. A file or a rename lasts only once it is synced: after a power loss,
@@ -94,11 +96,17 @@ impl Disk for OsDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn Read>> {
-        // Before it is opened: to open a pipe or device may block forever.
-        if !fs::metadata(path)?.is_file() {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        // To open a pipe may block forever.
+        #[cfg(unix)]
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+        let file = options.open(path)?;
+        // What is open, since another thing may take its place at any time.
+        if !file.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
-        Ok(Box::new(File::open(path)?))
+        Ok(Box::new(file))
     }
 
     fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
