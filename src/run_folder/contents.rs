@@ -49,10 +49,14 @@ pub(crate) fn video(env_steps: u64) -> String {
     format!("{}{env_steps:012}{}", VIDEO.0, VIDEO.1)
 }
 
-pub(crate) fn is_video(name: &str) -> bool {
-    let digits = name.strip_prefix(VIDEO.0).and_then(|rest| rest.strip_suffix(VIDEO.1));
-    let env_steps = digits.and_then(|digits| digits.parse::<u64>().ok());
-    env_steps.is_some_and(|env_steps| video(env_steps) == name)
+fn is_video(name: &str) -> bool {
+    video_env_steps(name).is_some()
+}
+
+/// The env-steps at which the evaluation of a video began, by the video's name; `None` if it is none.
+pub(crate) fn video_env_steps(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(VIDEO.0)?.strip_suffix(VIDEO.1)?;
+    digits.parse().ok().filter(|env_steps| video(*env_steps) == name)
 }
 
 /// The name of the folder with the logs of the `n`th life.
