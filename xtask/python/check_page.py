@@ -176,6 +176,14 @@ def check_figures(page):
         }"""
     )
     assert order == [[3, 2, 1, 0, 4], [2, 3, 1, 0, 4], [0, 1]], f"the highest rung first, if there are any: {order}"
+    said = page.evaluate(
+        """async () => {
+            const { traits } = await import('/assets/widgets.js');
+            const names = ['appo-CartPole-v10-seed 10', 'CartPole-v1 · ppo'];
+            return names.map((name) => traits({ name, env: 'CartPole-v1', algorithm: 'ppo', seed: 1 }).join());
+        }"""
+    )
+    assert said == ["CartPole-v1,ppo,seed 1", "seed 1"], f"whatever a folder is called: {said}"
 
 
 def check_sweep(page, reader):

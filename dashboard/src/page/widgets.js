@@ -1,5 +1,5 @@
 // Small elements that several views share.
-/* global el, setText, or_dash, headRow, keyed, table */
+/* global el, setText, clean, or_dash, headRow, keyed, table */
 
 const STATES = {
   running: "running",
@@ -26,12 +26,12 @@ export function stateBadge(first) {
   return { element, update };
 }
 
-// Text to copy, and a button that copies it.
+// Text to copy, and a button that copies it as it is shown: control characters would be keys in a terminal.
 export function copyable(about, text) {
   const button = el("button", { type: "button", class: "copy", "aria-label": `Copy ${about}` }, "Copy");
   const said = el("span", { class: "unseen", role: "status" });
   button.addEventListener("click", async () => {
-    const copied = await navigator.clipboard?.writeText(text).then(
+    const copied = await navigator.clipboard?.writeText(clean(text)).then(
       () => true,
       () => false,
     );
@@ -92,9 +92,12 @@ export function problem() {
   return { element, update };
 }
 
-// What is known of a run and its name does not say.
-export const traits = ({ name, env, algorithm, seed }) =>
-  [env, algorithm, seed == null ? null : `seed ${seed}`].filter((text) => text && !name.includes(text));
+// What is known of a run. A run without a folder is called `ENV · ALGORITHM`, which is not said again; the name of
+// a folder may say anything.
+export function traits({ name, env, algorithm, seed }) {
+  const said = name.split(" · ");
+  return [env, algorithm, seed == null ? null : `seed ${seed}`].filter((text) => text && !said.includes(text));
+}
 
 export const runLink = (id, words) => el("a", { href: `#/run/${encodeURIComponent(id)}` }, words);
 export const comparisonPath = (ids) => `#/compare/${ids.map(encodeURIComponent).join(",")}`;
