@@ -153,9 +153,13 @@ impl RunInfo {
 impl RunState {
     /// The state of the run in this folder.
     pub fn of(folder: impl AsRef<Path>) -> Self {
-        let Some(info) = RunInfo::read(folder) else { return Self::Unknown };
+        RunInfo::read(folder).map_or(Self::Unknown, |info| Self::of_info(&info))
+    }
+
+    /// The state of the run whose `run.json` says this.
+    pub fn of_info(info: &Value) -> Self {
         match &info["outcome"] {
-            Value::Null if is_running(&info) => Self::Running,
+            Value::Null if is_running(info) => Self::Running,
             Value::Null => Self::Killed,
             outcome if outcome["failure"].is_null() => Self::Finished,
             _ => Self::Failed,

@@ -1,7 +1,6 @@
 //! [`Board`]: what is known of all runs, between the threads that read and the one that answers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pronk::ResultDict;
@@ -11,6 +10,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::figures::Figures;
+use crate::folder::Place;
 use crate::summary::Summary;
 use crate::videos::Video;
 
@@ -49,7 +49,7 @@ struct State {
 pub(crate) struct Run {
     pub(crate) version: u64,
     pub(crate) summary: Arc<Summary>,
-    pub(crate) folder: Option<Arc<PathBuf>>,
+    pub(crate) folder: Option<Arc<Place>>,
     /// `None` until a request asks for them.
     pub(crate) details: Option<Details>,
 }
@@ -194,7 +194,7 @@ impl Board {
 
 impl Edit<'_> {
     /// Puts a run on the board, or a newer state of it.
-    pub(crate) fn put(&mut self, summary: Summary, folder: Option<PathBuf>, details: Option<Details>) {
+    pub(crate) fn put(&mut self, summary: Summary, folder: Option<Place>, details: Option<Details>) {
         let id = summary.id.clone();
         let run = Run { version: 0, summary: Arc::new(summary), folder: folder.map(Arc::new), details };
         self.0.runs.insert(id.clone(), run);
@@ -210,12 +210,12 @@ impl Edit<'_> {
     }
 
     /// Puts a run into a folder, whose id and name it takes.
-    pub(crate) fn rename(&mut self, id: &str, to: &str, name: &str, folder: PathBuf) {
+    pub(crate) fn rename(&mut self, id: &str, to: &str, name: &str, folder: Place) {
         if let Some(mut run) = self.0.runs.remove(id) {
             let summary = Arc::make_mut(&mut run.summary);
             summary.id = to.to_owned();
             summary.name = name.to_owned();
-            summary.folder = Some(folder.display().to_string());
+            summary.folder = Some(folder.path().display().to_string());
             run.folder = Some(Arc::new(folder));
             self.0.runs.insert(to.to_owned(), run);
             self.touch(to);

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::board::{Board, Details};
 use crate::error::DashboardError;
-use crate::folder;
+use crate::folder::{self, Place};
 use crate::reader::Reader;
 use crate::server::{Server, THREAD};
 use crate::settings::Settings;
@@ -116,10 +116,11 @@ impl Dashboard {
         let no_folder = |source| DashboardError::Folder { path: folder.to_owned(), source };
         let path = folder.canonicalize().map_err(no_folder)?;
         let id = folder::id(&path);
-        self.board.edit(|edit| edit.rename(&self.id, &id, &folder::name(&path), path.clone()));
+        let place = Place::named(&path);
+        self.board.edit(|edit| edit.rename(&self.id, &id, &folder::name(&path), place.clone()));
         self.id = id.clone();
         self.reader = None;
-        self.reader = Some(Reader::of_live_run(path, id, Arc::clone(&self.board))?);
+        self.reader = Some(Reader::of_live_run(place, id, Arc::clone(&self.board))?);
         Ok(self)
     }
 

@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::settings::as_text;
+use crate::short::{MAX_ERROR_CHARS, short};
 
 /// The figures of one result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -41,7 +42,7 @@ impl Figures {
             wall_secs,
             env_steps_per_s: result.number("throughput.env_steps_per_s_since_start").or_else(mean_rate),
             results: count("training_iteration"),
-            failure: result.get("run_failed").and_then(Value::as_str).map(str::to_owned),
+            failure: result.get("run_failed").and_then(Value::as_str).map(|text| short(text, MAX_ERROR_CHARS)),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Folders of runs and sweeps: found, and read as they grow.
 
 mod find;
+mod info;
 mod last_line;
 mod lines;
 mod open;
@@ -10,8 +11,9 @@ mod sample;
 mod stamp;
 mod sweep;
 
-pub(crate) use find::{Found, find};
-pub(crate) use open::{began, read_small, run_info};
+pub(crate) use find::{Found, FoundRun, FoundSweep, find};
+pub(crate) use info::{began, run_info};
+pub(crate) use open::Place;
 pub(crate) use run::FolderRun;
 pub(crate) use stamp::Stamp;
 pub(crate) use sweep::SweepFolder;

@@ -3,6 +3,9 @@
 //! [`Dashboard`] is a reporter that serves the run of its process; [`Dashboard::watch`] serves folders of
 //! runs. Both serve the same page and the same JSON, read-only, from one thread.
 
+#[cfg(not(unix))]
+compile_error!("pronk-dashboard opens files without following links as Unix does");
+
 mod access;
 mod answers;
 mod assets;
@@ -18,6 +21,7 @@ mod request;
 mod routes;
 mod server;
 mod settings;
+mod short;
 mod summary;
 mod videos;
 mod watch;

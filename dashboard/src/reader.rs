@@ -14,6 +14,7 @@ use pronk::metrics::catch;
 
 use crate::board::Board;
 use crate::error::DashboardError;
+use crate::folder::Place;
 use live_folder::LiveFolder;
 use passes::Passes;
 
@@ -47,7 +48,7 @@ impl Reader {
     }
 
     /// Adds what the folder of the run `id` says to that run, which is on the board.
-    pub(crate) fn of_live_run(folder: PathBuf, id: String, board: Arc<Board>) -> Result<Self, DashboardError> {
+    pub(crate) fn of_live_run(folder: Place, id: String, board: Arc<Board>) -> Result<Self, DashboardError> {
         Self::start(Arc::clone(&board), move |woken| LiveFolder::new(folder, id, board).run(&woken))
     }
 

@@ -1,7 +1,7 @@
 //! What is at which path.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Take};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -149,8 +149,9 @@ async fn video(
     let place = timeout_at(deadline, Arc::clone(&app.0.videos).acquire_owned()).await.map_err(busy)?;
     let place = place.map_err(|_| none())?;
     let open = spawn_blocking(move || {
-        let (file, metadata) = videos::open(&folder, &name)?;
-        io::Result::Ok((file, metadata.len(), metadata.modified()?))
+        let file = videos::open(&folder, &name)?;
+        let metadata = file.metadata()?;
+        io::Result::Ok((file.take(metadata.len()), metadata.len(), metadata.modified()?))
     });
     let slow = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the disk does not answer: ask again");
     let opened = timeout_at(deadline, open).await.map_err(|_| slow())?.map_err(|_| slow())?;
@@ -166,9 +167,9 @@ async fn video(
     Ok((kept, about, Body::from_stream(chunks(file, place))).into_response())
 }
 
-/// A file, read as fast as it is sent.
+/// A file, read as fast as it is sent: so much as it had when it was opened, which its head has said.
 fn chunks(
-    file: File,
+    file: Take<File>,
     place: OwnedSemaphorePermit,
 ) -> impl futures_util::Stream<Item = io::Result<Bytes>> + Send + 'static {
     unfold(Some((file, place)), |reading| async {

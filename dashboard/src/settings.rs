@@ -7,6 +7,8 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::short::{MAX_ERROR_CHARS, MAX_NAME_CHARS, short};
+
 /// Names of a run, from its settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Settings {
@@ -24,8 +26,8 @@ impl Settings {
             return Self::default();
         }
         Self {
-            env: settings::env(settings).map(str::to_owned),
-            algorithm: settings::algorithm(settings).map(str::to_owned),
+            env: settings::env(settings).map(|name| short(name, MAX_NAME_CHARS)),
+            algorithm: settings::algorithm(settings).map(|name| short(name, MAX_NAME_CHARS)),
             seed: settings["seed"].as_u64(),
             group: Some(format!("{:016x}", xxh3_64(without_seed(settings).as_bytes()))),
         }
@@ -37,7 +39,7 @@ impl Settings {
 /// # Errors
 /// Why it is no TOML.
 pub(crate) fn from_toml(text: &str) -> Result<Value, String> {
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.message().to_owned())?;
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| short(error.message(), MAX_ERROR_CHARS))?;
     Ok(json(toml::Value::Table(table)))
 }
 

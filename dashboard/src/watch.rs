@@ -12,8 +12,11 @@ use crate::server::Server;
 /// Serves the runs and sweeps in folders, until it is dropped.
 ///
 /// Runs are found wherever they lie below the folders, and new ones within seconds; a folder need not exist
-/// yet. Results are read as they come, in bounded memory: the list needs the last line of each run, and all
-/// is kept of the runs that were asked for last. A large file is sampled first, and read whole in the
+/// yet. Another user may have written what lies below: links that lead out of the folders are not followed,
+/// and the page names them.
+///
+/// Results are read as they come, in bounded memory: the list needs the last line of each run, and all is
+/// kept of the runs that were asked for last. A large file is sampled first, and read whole in the
 /// background.
 ///
 /// # Example

@@ -49,8 +49,8 @@ impl Lines {
         self.offset
     }
 
-    /// Calls `each` with every further complete line, without its line end, until about so many bytes are
-    /// read. `None` is a line that is too long.
+    /// Calls `each` with every further complete line, without its line end, until about so many bytes are read,
+    /// and at least one line. `None` is a line that is too long.
     pub(super) fn read_on<F: Read + Seek>(
         &mut self,
         file: &mut F,
@@ -61,7 +61,7 @@ impl Lines {
             return Ok(Progress::Replaced);
         }
         file.seek(SeekFrom::Start(self.offset))?;
-        let (mut buffer, mut read) = (Vec::new(), 0);
+        let (mut buffer, mut read, from) = (Vec::new(), 0, self.offset);
         loop {
             let searched = buffer.len();
             let n = file.by_ref().take(CHUNK_BYTES).read_to_end(&mut buffer)?;
@@ -78,7 +78,8 @@ impl Lines {
                 self.offset += buffer.len() as u64;
                 buffer.clear();
             }
-            if read >= max_bytes {
+            // Not without having come further: the next call would read the same line again.
+            if read >= max_bytes && self.offset > from {
                 return Ok(Progress::Further);
             }
         }
@@ -179,6 +180,21 @@ mod tests {
             slices += 1;
         }
         assert!(slices > 2 && found.join("\n") + "\n" == text, "{slices}");
+    }
+
+    #[test]
+    fn a_slice_has_a_line_even_if_that_is_longer() {
+        let long = "x".repeat(3 * CHUNK_BYTES as usize);
+        let too_long = "y".repeat(MAX_LINE_BYTES + 2 * CHUNK_BYTES as usize);
+        let (mut lines, mut file) = (Lines::default(), file(&format!("{long}\n{too_long}\nb\n")));
+        let mut found = Vec::new();
+        let mut each = |line: Option<&[u8]>| found.push(line.map(<[u8]>::len));
+        let mut slices = 0;
+        while lines.read_on(&mut file, CHUNK_BYTES, &mut each).unwrap() == Progress::Further {
+            slices += 1;
+            assert!(slices < 100, "it comes no further");
+        }
+        assert_eq!(found, [Some(long.len()), None, Some(1)]);
     }
 
     #[test]

@@ -1,92 +1,189 @@
-//! Opens what lies in a folder that anyone may have written.
+//! [`Folder`] and [`Place`]: open what lies in folders that anyone may have written, without following links.
+//!
+//! Another user who may write into a watched folder could put links into it that lead to files of the user
+//! who watches, and put them in the place of other files at any time. So files and folders are opened by one
+//! name each, relative to the open folder above, and what is open then is checked: nothing can be exchanged
+//! between a check and its use.
 
-use std::fs::{self, File};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
-use pronk::{RunInfo, RunState};
-use serde_json::Value;
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, open, openat, readlinkat, statat};
+use rustix::io::Errno;
+
+use super::stamp::Stamp;
 
 /// The maximal length of a file that is not read line by line: `run.json`, `config.toml` and those of sweeps.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// 9999-12-31 23:59:59.
-pub(super) const LAST_SECOND: u64 = 253_402_300_799;
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Opens a regular file, or what a link to one leads to.
-///
-/// # Errors
-/// It cannot be opened, or is no regular file: to open a pipe or device may block forever.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
-    // Before it is opened.
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-    }
-    File::open(path)
+/// Opening waits neither for the writer of a pipe nor for a program that holds a lease on the file, and makes
+/// no terminal that of this process.
+const FILE: OFlags =
+    OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+/// Where a folder is: one that the user has named, or below one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    path: PathBuf,
+    /// The folder that the user has named, by its path without links.
+    named: Arc<Path>,
 }
 
-/// The text of a regular file of at most 1 MiB.
-///
-/// # Errors
-/// As of [`open`]; it is longer, or not UTF-8.
-pub(crate) fn read_small(path: &Path) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {MAX_BYTES} bytes")));
+impl Place {
+    /// A folder that the user has named, by its path without links.
+    pub(crate) fn named(path: &Path) -> Self {
+        Self { path: path.to_owned(), named: path.into() }
     }
-    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
+
+    /// What is at this path below the folder.
+    pub(crate) fn below(&self, path: impl AsRef<Path>) -> Self {
+        Self { path: self.path.join(path), named: Arc::clone(&self.named) }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// # Errors
+    /// It is no folder, or one of the folders between the one that the user has named and it is a link.
+    pub(crate) fn open(&self) -> io::Result<Folder> {
+        let below = self.path.strip_prefix(&self.named).map_err(|_| io::ErrorKind::InvalidInput)?;
+        below.iter().try_fold(Folder::named(&self.named)?, |folder, name| folder.folder(name))
+    }
+
+    /// As [`Folder::stamp`] of the folder; that of a missing file if the folder cannot be opened.
+    pub(crate) fn stamp(&self, name: &str) -> Stamp {
+        self.open().map_or(Stamp::default(), |folder| folder.stamp(name))
+    }
+
+    /// As [`Folder::file`] of the folder.
+    pub(crate) fn file(&self, name: &str) -> io::Result<File> {
+        self.open()?.file(name.as_ref())
+    }
+
+    /// The text of a file in the folder of at most 1 MiB.
+    ///
+    /// # Errors
+    /// As of [`Folder::file`]; it is longer, or not UTF-8.
+    pub(crate) fn text(&self, name: &str) -> io::Result<String> {
+        let mut bytes = Vec::new();
+        self.file(name)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {MAX_BYTES} bytes")));
+        }
+        String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
+    }
 }
 
-/// What `run.json` in the folder of a run says, and the run's state by it; null and unknown without one.
-///
-/// # Errors
-/// Why it cannot be read, in words.
-pub(crate) fn run_info(folder: &Path) -> Result<(Value, RunState), String> {
-    match read_small(&folder.join("run.json")) {
-        // Only now, because these open whatever has that name.
-        Ok(_) => match RunInfo::read(folder) {
-            Some(info) => Ok((info, RunState::of(folder))),
-            None => Err("run.json cannot be read: it is not JSON".to_owned()),
-        },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((Value::Null, RunState::Unknown)),
-        Err(error) => Err(format!("run.json cannot be read: {error}")),
+/// An open folder.
+#[derive(Debug)]
+pub(crate) struct Folder(OwnedFd);
+
+impl Folder {
+    /// Opens a folder that the user has named, by its path without links. Who may write into the folder above
+    /// it could still put a link in its place.
+    pub(crate) fn named(path: &Path) -> io::Result<Self> {
+        Ok(Self(open(path, FOLDER, Mode::empty()).map_err(in_words)?))
+    }
+
+    /// Opens a folder in this one.
+    ///
+    /// # Errors
+    /// It is no folder, or a link.
+    pub(crate) fn folder(&self, name: &OsStr) -> io::Result<Self> {
+        let opened = openat(&self.0, single(name)?, FOLDER, Mode::empty());
+        Ok(Self(opened.map_err(in_words)?))
+    }
+
+    /// Opens a regular file in this folder.
+    ///
+    /// # Errors
+    /// It cannot be opened, is a link, or is no regular file. Or it is a hard link, which another user might
+    /// have made, to a file that not everyone may read.
+    pub(crate) fn file(&self, name: &OsStr) -> io::Result<File> {
+        let file = File::from(openat(&self.0, single(name)?, FILE, Mode::empty()).map_err(in_words)?);
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(irregular());
+        }
+        if metadata.nlink() > 1 && !self.may_link(&metadata)? {
+            let reason = "it is a hard link to a file that not everyone may read, in a folder that another user may \
+                          change: put a copy in its place";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+        }
+        Ok(file)
+    }
+
+    /// Whether the file is no secret to those who can put a link to it into this folder: everyone may read
+    /// it, or its owner alone can put one there.
+    fn may_link(&self, file: &Metadata) -> io::Result<bool> {
+        let folder = fstat(&self.0)?;
+        let is_private = folder.st_mode & 0o022 == 0 && folder.st_uid == file.uid();
+        Ok(is_private || file.mode() & 0o004 != 0)
+    }
+
+    /// What is called so, as it is now; a link is itself and not what it leads to.
+    pub(crate) fn stamp(&self, name: &str) -> Stamp {
+        statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW).map_or(Stamp::default(), |stat| Stamp::of(&stat))
+    }
+
+    /// The names in the folder, and what they are of.
+    pub(crate) fn entries(&self) -> io::Result<impl Iterator<Item = (OsString, FileType)>> {
+        let dots = |name: &OsString| name == "." || name == "..";
+        let entries = Dir::read_from(&self.0)?.filter_map(Result::ok).map(|entry| {
+            let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
+            (name, entry.file_type())
+        });
+        // Some file systems do not say what a name is of.
+        let known = |(name, kind): (OsString, FileType)| match kind {
+            FileType::Unknown => {
+                let stat = statat(&self.0, &name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+                Some((name, FileType::from_raw_mode(stat.st_mode)))
+            }
+            kind => Some((name, kind)),
+        };
+        Ok(entries.filter(move |(name, _)| !dots(name)).filter_map(known))
+    }
+
+    /// Where a link in the folder leads to, as it says.
+    pub(crate) fn link(&self, name: &OsStr) -> io::Result<PathBuf> {
+        let target = readlinkat(&self.0, name, Vec::new())?;
+        Ok(OsString::from_vec(target.into_bytes()).into())
     }
 }
 
-/// When the run began, in seconds since 1970, as its `run.json` says; `None` also after the year 9999, which
-/// a browser may fail to show.
-pub(crate) fn began(info: &Value) -> Option<u64> {
-    info["began"].as_u64().filter(|began| *began <= LAST_SECOND)
+/// A name that leads to nothing but what is called so in a folder: it is no path, and not `..`.
+fn single(name: &OsStr) -> io::Result<&OsStr> {
+    let mut components = Path::new(name).components();
+    match (components.next(), components.next()) {
+        (Some(Component::Normal(only)), None) if only == name => Ok(name),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+fn in_words(error: Errno) -> io::Error {
+    match error {
+        // The second one is FreeBSD's.
+        Errno::LOOP | Errno::MLINK => {
+            io::Error::new(io::ErrorKind::InvalidInput, "it is a link, and links in watched folders are not followed")
+        }
+        // A socket, or a device without a driver.
+        Errno::NXIO | Errno::NODEV => irregular(),
+        error => error.into(),
+    }
+}
+
+fn irregular() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_regular_files_that_are_small_and_text_are_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
-        let kind = || read_small(&path).unwrap_err().kind();
-        assert_eq!(kind(), io::ErrorKind::NotFound);
-        fs::write(&path, "x".repeat(MAX_BYTES as usize)).unwrap();
-        assert_eq!(read_small(&path).unwrap().len() as u64, MAX_BYTES);
-        fs::write(&path, "x".repeat(MAX_BYTES as usize + 1)).unwrap();
-        assert_eq!(kind(), io::ErrorKind::FileTooLarge);
-        fs::write(&path, b"\xff").unwrap();
-        assert_eq!(kind(), io::ErrorKind::InvalidData);
-        fs::remove_file(&path).unwrap();
-        fs::create_dir(&path).unwrap();
-        assert_eq!(kind(), io::ErrorKind::InvalidInput);
-    }
-
-    #[test]
-    fn a_run_begins_before_the_year_10000() {
-        let of = |began: Value| super::began(&serde_json::json!({"began": began}));
-        assert_eq!(of(LAST_SECOND.into()), Some(LAST_SECOND));
-        for began in [(LAST_SECOND + 1).into(), u64::MAX.into(), (-1).into(), 1.5.into(), "2026".into(), Value::Null] {
-            assert_eq!(of(began), None);
-        }
-    }
-}
+mod tests;

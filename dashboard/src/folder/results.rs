@@ -2,19 +2,25 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pronk::ResultDict;
 use pronk::metrics::RunHistory;
 
 use super::lines::{Lines, Progress};
-use super::open::open;
+use super::open::Place;
 use super::sample::sample;
 use crate::board::Sample;
 
+/// The file of the results, in the folder of a run.
+pub(super) const RESULTS: &str = "results.jsonl";
+
 /// A larger file is sampled first: reading so much takes about a tenth of a second.
 const SAMPLED_ABOVE_BYTES: u64 = 16 << 20;
+
+/// Nothing is read of a larger file, such as one with a hole of any size. Reading so much takes a minute, and
+/// it has room for ten million results.
+const MAX_BYTES: u64 = 64 << 30;
 
 /// What is read of a large file in one go.
 const SLICE_BYTES: u64 = 8 << 20;
@@ -22,7 +28,7 @@ const SLICE_BYTES: u64 = 8 << 20;
 /// The results of a run.
 #[derive(Debug)]
 pub(super) struct Results {
-    path: PathBuf,
+    place: Place,
     /// What is shown: all results so far, or a sample.
     shown: Contents,
     full_read: Option<FullRead>,
@@ -47,14 +53,15 @@ struct Contents {
 }
 
 impl Results {
-    /// The results in a file, or a sample if there are many. The sample is empty if none is found where one
-    /// was looked for.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let mut file = open(path)?;
+    /// The results in the folder of a run, or a sample if there are many. The sample is empty if none is
+    /// found where one was looked for.
+    pub(super) fn open(place: &Place) -> io::Result<Self> {
+        let (mut file, bytes) = opened(place)?;
         let mut shown = Contents::default();
-        if file.metadata()?.len() <= SAMPLED_ABOVE_BYTES {
-            shown.read_on(&mut file, u64::MAX)?;
-            return Ok(Self { path: path.to_owned(), shown, full_read: None });
+        if bytes <= SAMPLED_ABOVE_BYTES {
+            // Not to its end, which another process may move on for ever.
+            shown.read_on(&mut file, SAMPLED_ABOVE_BYTES)?;
+            return Ok(Self { place: place.clone(), shown, full_read: None });
         }
         let sampled = sample(&mut file, |line| shown.take(Some(line)))?;
         let n_lines = sampled.as_ref().map_or(0, |sampled| sampled.n_lines);
@@ -63,24 +70,24 @@ impl Results {
             None => shown = Contents::default(),
         }
         let full_read = Some(FullRead { n_lines, ..FullRead::default() });
-        Ok(Self { path: path.to_owned(), shown, full_read })
+        Ok(Self { place: place.clone(), shown, full_read })
     }
 
     /// Reads what has come; whether there was anything.
     pub(super) fn read_on(&mut self) -> io::Result<bool> {
-        let mut file = open(&self.path)?;
-        if file.metadata()?.len().saturating_sub(self.shown.place.offset()) > SAMPLED_ABOVE_BYTES {
+        let (mut file, bytes) = opened(&self.place)?;
+        if bytes.saturating_sub(self.shown.place.offset()) > SAMPLED_ABOVE_BYTES {
             // So much takes as long as a file of that size, and other runs wait meanwhile.
             if self.full_read.is_none() {
-                *self = Self::open(&self.path)?;
+                *self = Self::open(&self.place)?;
                 return Ok(true);
             }
             return Ok(false);
         }
         let before = (self.shown.n_results, self.shown.n_broken);
-        match self.shown.read_on(&mut file, u64::MAX)? {
+        match self.shown.read_on(&mut file, SAMPLED_ABOVE_BYTES)? {
             Progress::Replaced => {
-                *self = Self::open(&self.path)?;
+                *self = Self::open(&self.place)?;
                 Ok(true)
             }
             Progress::AtEnd | Progress::Further => Ok(before != (self.shown.n_results, self.shown.n_broken)),
@@ -90,7 +97,7 @@ impl Results {
     /// Reads a slice of a file that was sampled; whether all of it has taken the place of the sample.
     pub(super) fn read_slice(&mut self) -> io::Result<bool> {
         let Some(FullRead { contents, .. }) = &mut self.full_read else { return Ok(false) };
-        match contents.read_on(&mut open(&self.path)?, SLICE_BYTES)? {
+        match contents.read_on(&mut opened(&self.place)?.0, SLICE_BYTES)? {
             Progress::Further => Ok(false),
             Progress::AtEnd => {
                 self.shown = std::mem::take(contents);
@@ -98,7 +105,7 @@ impl Results {
                 Ok(true)
             }
             Progress::Replaced => {
-                *self = Self::open(&self.path)?;
+                *self = Self::open(&self.place)?;
                 Ok(true)
             }
         }
@@ -122,6 +129,16 @@ impl Results {
             format!("{lines} of results.jsonl cannot be read and {} left out", if n == 1 { "is" } else { "are" })
         })
     }
+}
+
+/// The results in the folder of a run, and how many bytes they have.
+fn opened(place: &Place) -> io::Result<(File, u64)> {
+    let file = place.file(RESULTS)?;
+    let bytes = file.metadata()?.len();
+    if bytes > MAX_BYTES {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {} GiB", MAX_BYTES >> 30)));
+    }
+    Ok((file, bytes))
 }
 
 impl Contents {
@@ -155,6 +172,7 @@ pub(super) fn result(line: &[u8]) -> Option<ResultDict> {
 mod tests {
     use std::fs::{self, OpenOptions};
     use std::io::Write as _;
+    use std::path::Path;
 
     use super::*;
 
@@ -183,7 +201,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results.jsonl");
         fs::write(&path, lines(N)).unwrap();
-        let mut results = Results::open(&path).unwrap();
+        let mut results = Results::open(&Place::named(folder.path())).unwrap();
         let sample = results.sample().unwrap();
         assert!((256..1000).contains(&sample.read) && (N - N / 50..N + N / 50).contains(&sample.of), "{sample:?}");
         append(&path, &lines(1));
@@ -199,7 +217,7 @@ mod tests {
         let path = folder.path().join("results.jsonl");
         // The end is half of a long line.
         fs::write(&path, lines(N) + &"x".repeat(1 << 20)).unwrap();
-        let mut results = Results::open(&path).unwrap();
+        let mut results = Results::open(&Place::named(folder.path())).unwrap();
         let empty = Some(Sample { read: 0, of: 0 });
         assert_eq!(results.sample(), empty);
         append(&path, "x");
@@ -214,7 +232,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results.jsonl");
         fs::write(&path, lines(3)).unwrap();
-        let mut results = Results::open(&path).unwrap();
+        let mut results = Results::open(&Place::named(folder.path())).unwrap();
         assert_eq!((results.sample(), results.shown.n_results), (None, 3));
         append(&path, &lines(N));
         assert!(results.read_on().unwrap());

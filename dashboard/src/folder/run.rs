@@ -8,14 +8,16 @@ use pronk::{ResultDict, RunState, StopReason};
 use serde::Deserialize as _;
 use serde_json::Value;
 
+use super::info::{LAST_SECOND, began, run_info};
 use super::last_line::last_line;
-use super::open::{LAST_SECOND, began, open, read_small, run_info};
-use super::results::{Results, result};
+use super::open::Place;
+use super::results::{RESULTS, Results, result};
 use super::stamp::Stamp;
 use super::{id, name};
 use crate::board::Details;
 use crate::figures::Figures;
 use crate::settings::{Settings, from_toml};
+use crate::short::{MAX_ERROR_CHARS, short};
 use crate::summary::Summary;
 use crate::videos::{FOLDER as VIDEOS, Video, videos};
 
@@ -23,7 +25,7 @@ use crate::videos::{FOLDER as VIDEOS, Video, videos};
 #[derive(Debug)]
 pub(crate) struct FolderRun {
     id: String,
-    path: PathBuf,
+    place: Place,
     sweep: Option<PathBuf>,
     seen: Seen,
     state: RunState,
@@ -63,18 +65,23 @@ struct Seen {
 }
 
 impl Seen {
-    fn now(path: &Path) -> Self {
-        let of = |name: &str| Stamp::of(&path.join(name));
-        Self { results: of("results.jsonl"), info: of("run.json"), config: of("config.toml"), videos: of(VIDEOS) }
+    fn now(place: &Place) -> Self {
+        let Ok(folder) = place.open() else { return Self::default() };
+        Self {
+            results: folder.stamp(RESULTS),
+            info: folder.stamp("run.json"),
+            config: folder.stamp("config.toml"),
+            videos: folder.stamp(VIDEOS),
+        }
     }
 }
 
 impl FolderRun {
-    /// The run in the folder `path`, of which nothing has been read.
-    pub(crate) fn new(path: PathBuf, sweep: Option<PathBuf>) -> Self {
+    /// The run in a folder, of which nothing has been read.
+    pub(crate) fn new(place: Place, sweep: Option<PathBuf>) -> Self {
         Self {
-            id: id(&path),
-            path,
+            id: id(place.path()),
+            place,
             sweep,
             seen: Seen::default(),
             state: RunState::Unknown,
@@ -96,8 +103,13 @@ impl FolderRun {
         &self.id
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Notes by which of the folders that the user has named it was found now.
+    pub(crate) fn found_at(&mut self, place: Place) {
+        self.place = place;
     }
 
     /// The folder of its sweep.
@@ -132,7 +144,7 @@ impl FolderRun {
 
     /// Looks for changes; whether there are any. `metric` is that of its sweep.
     pub(crate) fn look(&mut self, metric: Option<&str>) -> bool {
-        let now = Seen::now(&self.path);
+        let now = Seen::now(&self.place);
         let before = std::mem::replace(&mut self.seen, now);
         let state_before = self.state;
         if now.info != before.info || self.state == RunState::Running {
@@ -147,7 +159,7 @@ impl FolderRun {
         if let Some(loaded) = &mut self.loaded
             && now.videos != before.videos
         {
-            loaded.videos = Arc::new(videos(&self.path));
+            loaded.videos = Arc::new(videos(&self.place));
         }
         now != before || self.state != state_before
     }
@@ -157,8 +169,8 @@ impl FolderRun {
         if self.is_loaded() {
             return;
         }
-        let info = run_info(&self.path).map(|(info, _)| info).unwrap_or_default();
-        let (settings, videos) = (self.settings_now().unwrap_or_default(), videos(&self.path));
+        let info = run_info(&self.place).map(|(info, _)| info).unwrap_or_default();
+        let (settings, videos) = (self.settings_now().unwrap_or_default(), videos(&self.place));
         let results = self.open_results();
         let (settings, info, videos) = (Arc::new(settings), Arc::new(info), Arc::new(videos));
         self.loaded = Some(Loaded { results, settings, info, videos });
@@ -193,8 +205,8 @@ impl FolderRun {
         let errors = [&self.failure, &self.figures.failure, &self.problem, &self.settings_problem, &self.info_problem];
         Summary {
             id: self.id.clone(),
-            name: name(&self.path),
-            folder: Some(self.path.display().to_string()),
+            name: name(self.place.path()),
+            folder: Some(self.place.path().display().to_string()),
             settings: self.settings.clone(),
             state: self.state,
             began: self.began.or_else(|| self.began_about()),
@@ -230,12 +242,12 @@ impl FolderRun {
     }
 
     fn read_info(&mut self) {
-        let read = run_info(&self.path);
+        let read = run_info(&self.place);
         self.info_problem = read.as_ref().err().cloned();
         let (info, state) = read.unwrap_or((Value::Null, RunState::Unknown));
         self.state = state;
         self.began = began(&info);
-        self.failure = info["outcome"]["failure"].as_str().map(str::to_owned);
+        self.failure = info["outcome"]["failure"].as_str().map(|text| short(text, MAX_ERROR_CHARS));
         self.reason = StopReason::deserialize(&info["outcome"]["reason"]).ok();
         if let Some(loaded) = &mut self.loaded
             && *loaded.info != info
@@ -257,7 +269,7 @@ impl FolderRun {
 
     /// The settings of the run; null without a file of them.
     fn settings_now(&self) -> Result<Value, String> {
-        match read_small(&self.path.join("config.toml")) {
+        match self.place.text("config.toml") {
             Ok(text) => from_toml(&text).map_err(|reason| format!("config.toml cannot be read: {reason}")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Value::Null),
             Err(error) => Err(format!("config.toml cannot be read: {error}")),
@@ -265,8 +277,7 @@ impl FolderRun {
     }
 
     fn read_results(&mut self, metric: Option<&str>, is_other: bool) {
-        let path = self.path.join("results.jsonl");
-        match open(&path).and_then(|mut file| last_line(&mut file, result)) {
+        match self.place.file(RESULTS).and_then(|mut file| last_line(&mut file, result)) {
             Ok(last) => {
                 self.problem = None;
                 self.figures = last.as_ref().map(Figures::of).unwrap_or_default();
@@ -296,7 +307,7 @@ impl FolderRun {
     }
 
     fn open_results(&mut self) -> Option<Results> {
-        match Results::open(&self.path.join("results.jsonl")) {
+        match Results::open(&self.place) {
             Ok(results) => {
                 self.problem = results.problem();
                 Some(results)

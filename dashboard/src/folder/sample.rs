@@ -47,7 +47,8 @@ pub(super) fn sample<F: Read + Seek>(file: &mut F, mut each: impl FnMut(&[u8])) 
     }
     file.seek(SeekFrom::Start(end_begins.max(after)))?;
     let mut end = Vec::new();
-    file.by_ref().take(len - end_begins.max(after)).read_to_end(&mut end)?;
+    // The last of the lines may end beyond: the file may have grown since.
+    file.by_ref().take(len.saturating_sub(end_begins.max(after))).read_to_end(&mut end)?;
     let first =
         if end_begins > after { end.iter().position(|&byte| byte == b'\n').map_or(end.len(), |at| at + 1) } else { 0 };
     let Some(last) = end.iter().rposition(|&byte| byte == b'\n').filter(|last| *last >= first) else { return Ok(None) };
@@ -133,6 +134,36 @@ mod tests {
         let mut further = Vec::new();
         let progress = sampled.place.read_on(&mut file, u64::MAX, |line| further.push(line.unwrap().to_vec())).unwrap();
         assert_eq!((progress, further), (Progress::AtEnd, vec![b"60000 more".to_vec()]));
+    }
+
+    /// A file that has become longer once its length is known.
+    struct Growing(Cursor<Vec<u8>>, Vec<u8>);
+
+    impl Read for Growing {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0.read(buffer)
+        }
+    }
+
+    impl Seek for Growing {
+        fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+            let place = self.0.seek(to)?;
+            if to == SeekFrom::End(0) {
+                self.0.get_mut().append(&mut self.1);
+            }
+            Ok(place)
+        }
+    }
+
+    #[test]
+    fn a_line_may_end_where_the_file_has_grown_meanwhile() {
+        // The last place that is looked at is where the long line begins, just before the end of the file that is
+        // read whole.
+        let text = "y\n".repeat(127_500) + &"z".repeat(END_BYTES as usize + 1000);
+        let mut file = Growing(Cursor::new(text.into_bytes()), b"z\n".to_vec());
+        let mut last = Vec::new();
+        let sampled = sample(&mut file, |line| last = line.to_vec()).unwrap();
+        assert_eq!((sampled.is_none(), last.len()), (true, END_BYTES as usize + 1001));
     }
 
     #[test]

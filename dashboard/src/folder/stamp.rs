@@ -1,6 +1,4 @@
-use std::fs;
-use std::path::Path;
-use std::time::SystemTime;
+use rustix::fs::Stat;
 
 /// By which a change of a file or folder is noticed; `None` of one that is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,20 +7,31 @@ pub(crate) struct Stamp(Option<Seen>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
     bytes: u64,
-    changed: Option<SystemTime>,
-    /// The number of the file, which a file that takes its place does not share.
-    number: u64,
+    /// Seconds since 1970 at the last change, and nanoseconds after that.
+    changed: (i64, u64),
+    /// The file system, and the number of the file there, which a file that takes its place does not share.
+    number: (u64, u64),
 }
 
 impl Stamp {
-    pub(crate) fn of(path: &Path) -> Self {
-        let Ok(metadata) = fs::metadata(path) else { return Self(None) };
-        Self(Some(Seen { bytes: metadata.len(), changed: metadata.modified().ok(), number: number(&metadata) }))
+    // The types of the fields depend on the system.
+    #[allow(clippy::unnecessary_cast)]
+    pub(super) fn of(stat: &Stat) -> Self {
+        Self(Some(Seen {
+            bytes: stat.st_size as u64,
+            changed: (stat.st_mtime as i64, stat.st_mtime_nsec as u64),
+            number: (stat.st_dev as u64, stat.st_ino as u64),
+        }))
+    }
+
+    /// How long it is.
+    pub(crate) fn bytes(self) -> Option<u64> {
+        Some(self.0?.bytes)
     }
 
     /// Seconds since 1970 at the last change.
     pub(crate) fn changed_secs(self) -> Option<u64> {
-        Some(self.0?.changed?.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs())
+        self.0?.changed.0.try_into().ok()
     }
 
     /// Whether another file is in its place.
@@ -32,15 +41,4 @@ impl Stamp {
             (now, before) => now.is_some() != before.is_some(),
         }
     }
-}
-
-#[cfg(unix)]
-fn number(metadata: &fs::Metadata) -> u64 {
-    use std::os::unix::fs::MetadataExt as _;
-    metadata.ino() ^ metadata.dev().rotate_left(32)
-}
-
-#[cfg(not(unix))]
-fn number(_metadata: &fs::Metadata) -> u64 {
-    0
 }

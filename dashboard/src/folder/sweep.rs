@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pronk::RunState;
 use serde_json::{Map, Value, json};
 
-use super::open::read_small;
+use super::open::Place;
 use super::run::FolderRun;
 use super::stamp::Stamp;
 use super::{id, name};
@@ -47,13 +47,14 @@ impl SweepFolder {
     }
 
     /// Reads what has changed in the folder of a sweep with these folders of trials.
-    pub(crate) fn look(&mut self, folder: &Path, trials: &BTreeSet<PathBuf>) {
-        self.read_file(folder);
+    pub(crate) fn look(&mut self, place: &Place, trials: &BTreeSet<PathBuf>) {
+        self.read_file(place);
         let n_before = self.trials.len();
         self.trials.retain(|trial, _| trials.contains(trial));
         let mut has_changed = self.trials.len() != n_before;
         for trial in trials {
-            has_changed |= self.trials.entry(trial.clone()).or_default().look(trial);
+            let place = place.below(trial.file_name().unwrap_or_default());
+            has_changed |= self.trials.entry(trial.clone()).or_default().look(&place);
         }
         if has_changed {
             self.touch();
@@ -66,14 +67,13 @@ impl SweepFolder {
     }
 
     /// Reads `sweep.toml`, if it has changed.
-    fn read_file(&mut self, folder: &Path) {
-        let path = folder.join("sweep.toml");
-        let now = Stamp::of(&path);
+    fn read_file(&mut self, place: &Place) {
+        let now = place.stamp("sweep.toml");
         if std::mem::replace(&mut self.seen, now) == now {
             return;
         }
         self.touch();
-        let file: toml::Table = read_small(&path).unwrap_or_default().parse().unwrap_or_default();
+        let file: toml::Table = place.text("sweep.toml").unwrap_or_default().parse().unwrap_or_default();
         let text = |key: &str, default: &str| file.get(key).and_then(toml::Value::as_str).unwrap_or(default).to_owned();
         self.metric = text("metric", "episode_return_mean");
         self.mode = text("mode", "max");
@@ -124,13 +124,13 @@ impl SweepFolder {
 
 impl Trial {
     /// Reads `trial.json`, if it has changed; whether it has.
-    fn look(&mut self, folder: &Path) -> bool {
-        let path = folder.join("trial.json");
-        let now = Stamp::of(&path);
+    fn look(&mut self, place: &Place) -> bool {
+        let now = place.stamp("trial.json");
         if std::mem::replace(&mut self.seen, now) == now {
             return false;
         }
-        let trial: Value = read_small(&path).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let trial: Value =
+            place.text("trial.json").ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         self.number = trial["trial"].clone();
         // As text, because JavaScript rounds integers above 2^53.
         self.seed = trial["seed"].as_u64().map(|seed| seed.to_string());
@@ -196,7 +196,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("sweep.toml"), text).unwrap();
         let mut sweep = SweepFolder::default();
-        sweep.look(folder.path(), &BTreeSet::new());
+        sweep.look(&Place::named(folder.path()), &BTreeSet::new());
         let expected = [
             json!({"key": "a.b", "log": false, "choices": ["x"]}),
             json!({"key": "learner.lr", "log": true, "choices": null}),

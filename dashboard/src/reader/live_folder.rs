@@ -1,6 +1,5 @@
 //! What the folder of the run of this process says besides its results.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
@@ -8,13 +7,13 @@ use serde_json::Value;
 
 use super::passes::TICK;
 use crate::board::Board;
-use crate::folder::{Stamp, began, read_small, run_info};
+use crate::folder::{Place, Stamp, began, run_info};
 use crate::settings::{Settings, from_toml};
 use crate::videos::{FOLDER as VIDEOS, videos};
 
 /// The folder of the run of this process.
 pub(super) struct LiveFolder {
-    folder: PathBuf,
+    place: Place,
     /// The id of the run.
     id: String,
     board: Arc<Board>,
@@ -24,8 +23,8 @@ pub(super) struct LiveFolder {
 }
 
 impl LiveFolder {
-    pub(super) fn new(folder: PathBuf, id: String, board: Arc<Board>) -> Self {
-        Self { folder, id, board, settings: None, seen: [Stamp::default(); 3] }
+    pub(super) fn new(place: Place, id: String, board: Arc<Board>) -> Self {
+        Self { place, id, board, settings: None, seen: [Stamp::default(); 3] }
     }
 
     /// Looks until the channel is closed.
@@ -39,14 +38,14 @@ impl LiveFolder {
     }
 
     fn look(&mut self) {
-        let seen = ["run.json", "config.toml", VIDEOS].map(|name| Stamp::of(&self.folder.join(name)));
+        let seen = ["run.json", "config.toml", VIDEOS].map(|name| self.place.stamp(name));
         if std::mem::replace(&mut self.seen, seen) == seen {
             return;
         }
-        let info = run_info(&self.folder).map(|(info, _)| info).unwrap_or_default();
-        let text = read_small(&self.folder.join("config.toml")).ok();
+        let info = run_info(&self.place).map(|(info, _)| info).unwrap_or_default();
+        let text = self.place.text("config.toml").ok();
         let settings = text.and_then(|text| from_toml(&text).ok()).map(Arc::new);
-        let videos = videos(&self.folder);
+        let videos = videos(&self.place);
         let own = &mut self.settings;
         self.board.edit(|edit| {
             edit.change(&self.id, |summary, details| {

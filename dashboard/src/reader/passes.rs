@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
 use pronk::RunState;
 
 use crate::board::{Board, Sweep};
-use crate::folder::{FolderRun, Found, SweepFolder, find, id};
+use crate::folder::{FolderRun, Found, FoundRun, FoundSweep, SweepFolder, find, id};
 
 /// How often what may change is looked at.
 pub(super) const TICK: Duration = Duration::from_millis(500);
@@ -78,7 +78,7 @@ impl Passes {
             true => self.runs.keys().cloned().collect(),
             false => {
                 let may_change = |run: &&FolderRun| run.state() == RunState::Running || run.is_loaded();
-                self.runs.values().filter(may_change).map(|run| run.path().to_owned()).collect()
+                self.runs.values().filter(may_change).map(|run| run.place().path().to_owned()).collect()
             }
         };
         for folder in due {
@@ -112,14 +112,15 @@ impl Passes {
             }
             is_there
         });
-        for (folder, sweep) in runs {
-            let new = || FolderRun::new(folder.clone(), sweep);
+        for (folder, FoundRun { place, sweep }) in runs {
+            let new = || FolderRun::new(place.clone(), sweep);
             let run = self.runs.entry(folder.clone()).or_insert_with(new);
+            run.found_at(place.clone());
             self.folders.entry(run.id().to_owned()).or_insert(folder);
         }
         self.sweeps.retain(|folder, _| sweeps.contains_key(folder));
-        for (folder, trials) in sweeps {
-            self.sweeps.entry(folder.clone()).or_default().look(&folder, &trials);
+        for (folder, FoundSweep { place, trials }) in sweeps {
+            self.sweeps.entry(folder).or_default().look(&place, &trials);
         }
         problems
     }
@@ -137,7 +138,7 @@ impl Passes {
     /// Reads a slice of each run that was sampled.
     fn read_slices(&mut self) -> ControlFlow<Closed> {
         let sampled = self.runs.values().filter(|run| run.is_sampled());
-        let sampled: Vec<PathBuf> = sampled.map(|run| run.path().to_owned()).collect();
+        let sampled: Vec<PathBuf> = sampled.map(|run| run.place().path().to_owned()).collect();
         for folder in sampled {
             self.serve_requests()?;
             if let Some(run) = self.runs.get_mut(&folder)
@@ -204,7 +205,7 @@ impl Passes {
 
 fn show(board: &Board, run: &FolderRun) {
     let (summary, details) = (run.summary(), run.details());
-    board.edit(|edit| edit.put(summary, Some(run.path().to_owned()), details));
+    board.edit(|edit| edit.put(summary, Some(run.place().clone()), details));
 }
 
 #[cfg(test)]

@@ -254,7 +254,6 @@ fn what_is_wrong_in_a_folder_is_said_and_nothing_else_is_affected() {
 }
 
 /// To open one waits until a process writes into it, which none does.
-#[cfg(unix)]
 #[test]
 fn pipes_in_the_place_of_files_are_not_opened() {
     let runs = tempfile::tempdir().unwrap();

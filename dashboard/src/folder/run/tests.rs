@@ -24,7 +24,7 @@ fn a_run_has_completed_unless_it_is_to_go_on_or_has_failed() {
     for (outcome, limit, expected) in cases {
         write("config.toml", &format!("stop.env_steps = {limit}"));
         write("run.json", &json!({"outcome": outcome}).to_string());
-        let mut run = FolderRun::new(folder.path().to_owned(), None);
+        let mut run = FolderRun::new(Place::named(folder.path()), None);
         run.look(None);
         assert_eq!(run.has_completed(), expected, "{outcome} {limit}");
     }
