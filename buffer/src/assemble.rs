@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::sync::Instant;
-use crate::{Accumulate, CannotSave, MultiAgentBatch, NextError, Pool, SavedBatch, SavedSource, Source, VersionReader};
+use crate::{Accumulate, CannotSave, MultiAgentBatch, NextError, Pool, SavedBatch, SavedSource, Source};
 
 #[cfg(test)]
 mod tests;
@@ -43,24 +43,17 @@ pub struct Assemble<S> {
     source: S,
     partial: Accumulate<MultiAgentBatch>,
     pool: Pool,
-    age_limit: Option<AgeLimit>,
     /// Whether a batch is complete with a number of fresh fragments, instead of environment steps.
     counts_fragments: bool,
     /// Complete batches that come first, in a resumed run.
     whole: VecDeque<MultiAgentBatch>,
 }
 
-#[derive(Debug)]
-struct AgeLimit {
-    max_lag: u64,
-    version: VersionReader,
-}
-
 impl<S: Source<Item = MultiAgentBatch>> Assemble<S> {
     /// Takes fragments from `source`; storage of joined batches comes from `pool`.
     pub fn new(source: S, train_batch_size: u64, pool: Pool) -> Self {
         let partial = Accumulate::new(train_batch_size);
-        Self { source, partial, pool, age_limit: None, counts_fragments: false, whole: VecDeque::new() }
+        Self { source, partial, pool, counts_fragments: false, whole: VecDeque::new() }
     }
 
     /// Returns these train batches first, which a checkpoint held.
@@ -88,14 +81,6 @@ impl<S: Source<Item = MultiAgentBatch>> Assemble<S> {
         self
     }
 
-    /// Drops fragments whose newest step lags more than `max_lag` versions behind `version`, counted under
-    /// `"too_old"`. A single-agent fragment has one version; with several agents, columns may have begun
-    /// under earlier ones.
-    pub fn with_max_lag(mut self, max_lag: u64, version: VersionReader) -> Self {
-        self.age_limit = Some(AgeLimit { max_lag, version });
-        self
-    }
-
     /// Environment steps of the partial batch; its fresh fragments, if these are [counted](Self::counting).
     pub fn partial_size(&self) -> u64 {
         self.partial.size()
@@ -104,13 +89,6 @@ impl<S: Source<Item = MultiAgentBatch>> Assemble<S> {
     /// The source of fragments.
     pub fn source(&self) -> &S {
         &self.source
-    }
-
-    fn is_too_old(&self, fragment: &MultiAgentBatch) -> bool {
-        let (Some(limit), Some(newest)) = (&self.age_limit, fragment.newest_version()) else {
-            return false;
-        };
-        limit.version.current().saturating_sub(newest) > limit.max_lag
     }
 
     /// How much of a batch a fragment makes.
@@ -142,12 +120,10 @@ impl<S: Source<Item = MultiAgentBatch>> Source for Assemble<S> {
         loop {
             // The deadline bounds waiting only: fragments that have arrived are taken even after it.
             let mut fragment = self.source.next(timeout.saturating_sub(began.elapsed()))?;
-            if self.is_too_old(&fragment) {
-                drop_counted(&mut fragment, "too_old");
-                continue;
-            }
             if let Err(error) = self.check_fits(&fragment) {
-                drop_counted(&mut fragment, "shape_mismatch");
+                if let Some(ticket) = fragment.take_ticket() {
+                    ticket.dropped("shape_mismatch");
+                }
                 return Err(error);
             }
             let size = self.size_of(&fragment);
@@ -184,11 +160,5 @@ impl<S: Source<Item = MultiAgentBatch>> Source for Assemble<S> {
             saved.batches.push(SavedBatch::copy(batch, &pool).map_err(CannotSave::because)?);
         }
         Ok(())
-    }
-}
-
-fn drop_counted(fragment: &mut MultiAgentBatch, reason: &'static str) {
-    if let Some(ticket) = fragment.take_ticket() {
-        ticket.dropped(reason);
     }
 }

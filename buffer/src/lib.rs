@@ -23,6 +23,7 @@ pub mod source_contract;
 mod accumulate;
 mod assemble;
 mod loader_stacks;
+mod max_lag;
 mod minibatch;
 mod replay;
 
@@ -53,6 +54,7 @@ pub use loader_stacks::{
     Loaded, Loader, LoaderCause, LoaderConfig, LoaderError, LoaderFailure, LoaderMetrics, LoaderParts, LoaderStacks,
     LoaderState,
 };
+pub use max_lag::MaxLag;
 pub use minibatch::{MinibatchBuffer, Pass, SavedRing, Shown};
 pub use replay::{MixIn, MixInConfig, MixInError, MixInReplay, RandomSource};
 

@@ -1,6 +1,6 @@
 //! [`TrainBatches`]: how fragments become train batches.
 
-use pronk_buffer::{Assemble, MixInConfig, MixInReplay, MultiAgentBatch, Pool, Source, VersionReader};
+use pronk_buffer::{Assemble, MaxLag, MixInConfig, MixInReplay, MultiAgentBatch, Pool, Source, VersionReader};
 use pronk_policy::Rng;
 
 use super::restored::Held;
@@ -37,6 +37,11 @@ impl TrainBatches<'_> {
             Some(log) => Box::new(Logged::new(source, log.clone())),
             None => source,
         };
+        // Before replay, whose fragments are old by design.
+        let source: Fragments = match config.learner.max_lag {
+            Some(max_lag) => Box::new(MaxLag::new(source, max_lag, version)),
+            None => source,
+        };
         let replay = MixInConfig {
             replay_buffer_num_slots: config.learner.replay_buffer_num_slots,
             replay_proportion: config.learner.replay_proportion,
@@ -53,13 +58,10 @@ impl TrainBatches<'_> {
         // Train batches in the buffer and in stacks, and one being assembled.
         let n_held = config.learner.minibatch_buffer_size + config.learner.num_multi_gpu_tower_stacks;
         let pool = Pool::new(n_held + 1);
-        let mut assemble = match config.learner.admission {
+        let assemble = match config.learner.admission {
             Admission::Free => Assemble::new(source, config.learner.train_batch_size as u64, pool),
             Admission::Deterministic { .. } => Assemble::counting(source, config.fragments_of_a_batch() as u64, pool),
         };
-        if let Some(max_lag) = config.learner.max_lag {
-            assemble = assemble.with_max_lag(max_lag, version);
-        }
         Ok(assemble.after_batches(held.batches).after(held.partial))
     }
 }

@@ -175,18 +175,22 @@ fn what_a_mask_rules_out_is_never_taken_and_the_best_of_the_rest_is_learned() {
 
 #[test]
 fn replayed_fragments_are_passes_and_no_new_steps() {
-    let impala = ImpalaConfig::default().into();
-    let mut config = many_passes(impala, 0, 0);
-    config.learner.num_sgd_iter = 1;
-    config.learner.replay_proportion = 1.0;
-    config.learner.replay_buffer_num_slots = 8;
-    let run = learns("impala with replay", config, |_: &EnvContext| CartPole::new(), 60.0, 3_000_000);
-    let steps = &run.result.steps;
-    let share = steps.trained_passes.env as f64 / steps.trained_once.env as f64;
-    assert!((1.7..2.3).contains(&share), "{steps:?}");
-    assert!(steps.trained_once.env <= steps.sampled.env);
-    // The time of schedules is that of new data.
-    assert_eq!(only(&run).state.global_step, steps.trained_once.env);
+    // What is replayed is old by design, so a limit of lag does not drop it.
+    for max_lag in [None, Some(0)] {
+        let impala = ImpalaConfig::default().into();
+        let mut config = many_passes(impala, 0, 0);
+        config.learner.num_sgd_iter = 1;
+        config.learner.replay_proportion = 1.0;
+        config.learner.replay_buffer_num_slots = 8;
+        config.learner.max_lag = max_lag;
+        let run = learns("impala with replay", config, |_: &EnvContext| CartPole::new(), 60.0, 3_000_000);
+        let steps = &run.result.steps;
+        let share = steps.trained_passes.env as f64 / steps.trained_once.env as f64;
+        assert!((1.7..2.3).contains(&share), "{steps:?}");
+        assert!(steps.trained_once.env <= steps.sampled.env && steps.dropped.get("too_old").is_none(), "{steps:?}");
+        // The time of schedules is that of new data.
+        assert_eq!(only(&run).state.global_step, steps.trained_once.env);
+    }
 }
 
 #[test]

@@ -4,9 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::batch::tests::shape;
 use crate::source_contract::{Rig, check_all};
-use crate::{
-    BatchShape, Gate, InqueueReceiver, InqueueSender, SampleBatch, ShutdownGuard, Tag, inqueue, shutdown, weight_cell,
-};
+use crate::{BatchShape, Gate, InqueueReceiver, InqueueSender, SampleBatch, ShutdownGuard, Tag, inqueue, shutdown};
 
 type Batches = Assemble<InqueueReceiver<MultiAgentBatch>>;
 
@@ -103,23 +101,6 @@ fn tickets_of_the_fragments_travel_with_the_batch() {
 }
 
 #[test]
-fn a_fragment_that_lags_too_far_is_dropped_and_counted() {
-    let (mut publisher, cell) = weight_cell(());
-    let (mut workers, batches) = set_up(4);
-    let mut batches = batches.with_max_lag(2, cell.version_reader());
-    for _ in 0..5 {
-        publisher.publish(());
-    }
-    workers.push(4, 2); // lag 3
-    workers.push(4, 3); // lag 2
-    workers.push(4, 9); // a version from the future lags by nothing
-    assert_eq!(batches.next(Duration::ZERO).unwrap().oldest_version(), Some(3));
-    assert_eq!(batches.next(Duration::ZERO).unwrap().oldest_version(), Some(9));
-    assert!(matches!(batches.next(Duration::ZERO), Err(NextError::TimedOut)));
-    assert_eq!(workers.dropped("too_old"), Some(Steps { env: 4, agent: 4 }));
-}
-
-#[test]
 fn a_fragment_of_another_shape_is_an_error_that_costs_only_itself() {
     let (mut workers, mut batches) = set_up(4);
     workers.push(2, 0);
@@ -167,9 +148,8 @@ fn it_keeps_the_promises_of_a_source() {
 
 #[derive(Clone, Debug)]
 enum Act {
-    Push { steps: usize, version: u64 },
+    Push { steps: usize },
     PushOddShape,
-    Publish,
     Train,
     Discard,
     Quarantine,
@@ -177,9 +157,8 @@ enum Act {
 
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
-        4 => (1..40_usize, 0..4_u64).prop_map(|(steps, version)| Act::Push { steps, version }),
+        4 => (1..40_usize).prop_map(|steps| Act::Push { steps }),
         1 => Just(Act::PushOddShape),
-        1 => Just(Act::Publish),
         2 => Just(Act::Train),
         1 => Just(Act::Discard),
         1 => Just(Act::Quarantine),
@@ -193,20 +172,17 @@ proptest! {
     /// the end.
     #[test]
     fn the_ledger_closes_whatever_happens(acts in prop::collection::vec(act(), 0..60), size in 1..100_u64) {
-        let (mut publisher, cell) = weight_cell(());
-        let (mut workers, batches) = set_up(size);
-        let mut batches = batches.with_max_lag(1, cell.version_reader());
+        let (mut workers, mut batches) = set_up(size);
         for act in acts {
             match act {
-                Act::Push { steps, version } => {
-                    let fragment = workers.fragment(shape(1, steps), version);
+                Act::Push { steps } => {
+                    let fragment = workers.fragment(shape(1, steps), 1);
                     drop(workers.sender.try_push(fragment)); // a full queue gives it back, and here it ends
                 }
                 Act::PushOddShape => {
                     let fragment = workers.fragment(shape(2, 1), 1);
                     drop(workers.sender.try_push(fragment));
                 }
-                Act::Publish => drop(publisher.publish(())),
                 Act::Train => if let Ok(mut batch) = batches.next(Duration::ZERO) {
                     prop_assert_eq!(batch.ticket_steps(), Some(batch.steps()));
                     batch.take_ticket().unwrap().trained();
