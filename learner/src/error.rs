@@ -46,6 +46,14 @@ pub enum LearnError {
         /// The error.
         source: Box<LearnError>,
     },
+    /// A pass failed after some of its minibatches had changed the weights.
+    #[error("after update {updates} of the same pass: {source}")]
+    AfterUpdates {
+        /// Updates that were made before.
+        updates: u64,
+        /// The error of the next one.
+        source: Box<LearnError>,
+    },
     /// An invalid setting.
     #[error("{reason}")]
     Config {
@@ -90,8 +98,25 @@ impl LearnError {
     pub fn is_non_finite(&self) -> bool {
         match self {
             LearnError::NonFinite { .. } => true,
-            LearnError::OfPolicy { source, .. } => source.is_non_finite(),
+            LearnError::OfPolicy { source, .. } | LearnError::AfterUpdates { source, .. } => source.is_non_finite(),
             _ => false,
+        }
+    }
+
+    /// Updates of the failed pass that were made nevertheless.
+    pub fn updates(&self) -> u64 {
+        match self {
+            LearnError::AfterUpdates { updates, .. } => *updates,
+            LearnError::OfPolicy { source, .. } => source.updates(),
+            _ => 0,
+        }
+    }
+
+    /// The error of a pass in which `updates` updates were made before.
+    pub(crate) fn after(self, updates: u64) -> LearnError {
+        match updates {
+            0 => self,
+            updates => LearnError::AfterUpdates { updates, source: Box::new(self) },
         }
     }
 }

@@ -72,8 +72,10 @@ impl Learner for PolicyLearners {
         for (policy, part) in batch.samples.policies() {
             let Some(learner) = self.0.get_mut(policy) else { continue };
             let pass = learner.pass(part, batch.loaded.and_then(|loaded| loaded.get(policy)));
-            let learned =
-                pass.map_err(|source| LearnError::OfPolicy { policy: policy.clone(), source: Box::new(source) })?;
+            let learned = pass.map_err(|source| {
+                let of_others = if source.updates() < updates { updates } else { 0 };
+                LearnError::OfPolicy { policy: policy.clone(), source: Box::new(source.after(of_others)) }
+            })?;
             info.extend(learned.info);
             updates = updates.max(learned.updates);
         }

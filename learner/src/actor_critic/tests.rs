@@ -342,6 +342,48 @@ fn a_loss_or_gradient_that_is_not_finite_is_named_and_leaves_everything_as_it_wa
     }
 }
 
+/// IMPALA whose loss is no number from an update on.
+struct PoisonedFrom {
+    impala: Impala,
+    updates_left: u64,
+}
+
+impl Algorithm for PoisonedFrom {
+    fn name(&self) -> &'static str {
+        "poisoned"
+    }
+
+    fn loss(
+        &mut self,
+        batch: &SampleBatch,
+        inputs: &LossInputs<'_>,
+        grads: &mut OutputGrads,
+    ) -> Result<Info, LearnError> {
+        let info = self.impala.loss(batch, inputs, grads)?;
+        if self.updates_left == 0 {
+            return Ok(Info::tree([("total_loss", f64::NAN)]));
+        }
+        self.updates_left -= 1;
+        Ok(info)
+    }
+}
+
+#[test]
+fn a_pass_that_fails_in_a_later_minibatch_says_how_many_updates_it_made() {
+    for made in 0..4 {
+        let impala = Impala::new(ImpalaConfig::default()).unwrap();
+        let algorithm = Box::new(PoisonedFrom { impala, updates_left: made });
+        let config = ActorCriticConfig { sgd_minibatch_size: NonZeroUsize::new(STEPS), ..config() };
+        let mut learner = ActorCriticLearner::new(ActorCriticParts { algorithm, ..parts(0) }, config).unwrap();
+        let before = learner.params().values().to_vec();
+        let batch = Bandit::new(0).play(learner.params(), End::Terminated);
+        let error = learner.learn((&batch).into()).unwrap_err();
+        assert!(error.is_non_finite(), "{error}");
+        assert_eq!((error.updates(), learner.updates()), (made, made));
+        assert_eq!(learner.params().values() == before, made == 0);
+    }
+}
+
 #[test]
 fn values_of_final_observations_reach_the_loss_where_episodes_were_truncated() {
     let mut bandit = Bandit::new(0);

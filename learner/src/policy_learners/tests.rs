@@ -65,6 +65,7 @@ fn what_is_not_finite_says_whose_it_is() {
     mouse.rewards_mut()[0] = f32::NAN;
     let error = both.learn((&batch).into()).unwrap_err();
     assert!(error.is_non_finite() && error.to_string().starts_with("policy 'mouse': "), "{error}");
+    assert_eq!(error.updates(), 1, "the cat's");
     assert_eq!(both.save(ByPolicy::new())["mouse"].updates, 0);
 }
 

@@ -11,7 +11,7 @@ pub enum StepOutcome {
     NotReady(Diagnosis),
     /// One pass was completed.
     Trained(TrainedPass),
-    /// A batch with non-finite numbers was quarantined, without an update.
+    /// A batch with non-finite numbers was quarantined, after the updates of its finite minibatches, if any.
     Quarantined(Quarantine),
     /// The loop has ended without a failure.
     Closed(ClosedBy),

@@ -15,6 +15,16 @@ pub(super) enum PassError {
     Panicked(String),
 }
 
+impl PassError {
+    /// Updates that the pass made before.
+    pub(super) fn updates(&self) -> u64 {
+        match self {
+            Self::NonFinite(NonFinite::Update(error)) | Self::Failed(error) => error.updates(),
+            Self::NonFinite(NonFinite::Batch { .. }) | Self::Panicked(_) => 0,
+        }
+    }
+}
+
 /// Learns from `batch`; returns the result and the seconds it took.
 pub(super) fn learn(
     learner: &mut dyn Learner,

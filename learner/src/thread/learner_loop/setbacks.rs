@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use pronk_buffer::Source;
+use pronk_metrics::{StepTicket, Steps};
 
 use super::LearnerLoop;
-use crate::HoldsBatch;
 use crate::thread::batch_name::BatchName;
 use crate::thread::config::OnStarved;
 use crate::thread::diagnosis::Diagnosis;
@@ -13,6 +13,7 @@ use crate::thread::failure::LearnerLoopError;
 use crate::thread::journal::fragments_of;
 use crate::thread::outcome::{ClosedBy, Quarantine, StepOutcome};
 use crate::thread::pass::PassError;
+use crate::{HoldsBatch, LearnerReport};
 
 impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
     /// No batch came within the timeout.
@@ -45,13 +46,17 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
         number: u32,
         cause: PassError,
     ) -> Result<StepOutcome, LearnerLoopError> {
+        let made = cause.updates();
+        self.updates += made;
         let update = self.updates + 1;
         let name = batch.as_ref().map(|batch| BatchName::of(batch.batch().samples)).unwrap_or_default();
         let fragments = match (&batch, &self.journal) {
             (Some(batch), Some(_)) if number == 1 => fragments_of(batch.batch().samples),
             _ => Vec::new(),
         };
+        let steps = batch.as_ref().map(|batch| batch.batch().samples.steps()).unwrap_or_default();
         let ticket = batch.and_then(|mut batch| batch.samples_mut().take_ticket());
+        let fresh = ticket.as_ref().map(StepTicket::steps).unwrap_or_default();
         // By contract a non-finite loss or gradient changes nothing in that update; after any other error the
         // learner's state is unknown.
         self.is_whole = matches!(cause, PassError::NonFinite(_));
@@ -70,8 +75,25 @@ impl<S: Source<Item: HoldsBatch>> LearnerLoop<S> {
                 return Err(LearnerLoopError::Panicked { update, batch: name, message });
             }
         };
-        if let Some(ticket) = ticket {
-            ticket.dropped(cause.reason());
+        match ticket {
+            // The pass has changed the weights.
+            Some(ticket) if made > 0 => {
+                self.steps.trained_pass(steps);
+                ticket.trained();
+                self.learner.advance(fresh.env);
+            }
+            Some(ticket) => ticket.dropped(cause.reason()),
+            None if made > 0 => self.steps.trained_pass(steps),
+            None => {}
+        }
+        if made > 0 {
+            self.publish_when_due(made);
+            let Steps { env, agent } = steps;
+            let of_batch =
+                LearnerReport { env_steps: env, agent_steps: agent, trained_once: fresh, ..Default::default() };
+            let version = self.publisher.version();
+            // Without a trainer it fails, as the report of the next pass will.
+            drop(self.outqueue.post(LearnerReport { pass: number, updates: made, version, ..of_batch }));
         }
         let quarantine = Quarantine { update, batch: name, cause };
         self.metrics.record_quarantined(&quarantine);

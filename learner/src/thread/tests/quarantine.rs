@@ -86,6 +86,29 @@ fn a_later_pass_that_is_not_finite_does_not_take_back_that_the_data_was_trained_
 }
 
 #[test]
+fn a_pass_whose_later_minibatch_is_not_finite_counts_the_updates_that_were_made() {
+    let learner = FakeLearner::boxed(|call, _| match call {
+        2 => Err(not_finite().after(3)),
+        _ => Ok(loss_info(1.0)),
+    });
+    let (bench, (mut learner_loop, sender, outqueue)) = Bench::set_up(config(1), 4, learner);
+    for sequence in 0..3 {
+        sender.push(bench.sampled(sequence)).unwrap();
+    }
+    trained(learner_loop.step().unwrap());
+    // One update, then three of the pass that fails in the fifth.
+    let text = quarantined(learner_loop.step().unwrap()).to_string();
+    assert!(text.contains("update 5") && text.contains("after update 3 of the same pass"), "{text}");
+    assert_eq!(bench.weights.version(), 2, "weights that were changed are published");
+    let report = outqueue.drain().pop().unwrap();
+    assert_eq!((report.updates, report.trained_once.env, report.version), (3, STEPS, 2));
+    trained(learner_loop.step().unwrap());
+    let totals = bench.final_totals();
+    assert_eq!((totals.trained_once.env, totals.trained_passes.env), (3 * STEPS, 3 * STEPS));
+    assert!(totals.dropped.is_empty(), "{totals:?}");
+}
+
+#[test]
 fn too_many_in_a_row_end_the_run_and_say_what_which_batch_and_which_update() {
     let learner = FakeLearner::boxed(|call, _| if call > 1 { Err(not_finite()) } else { Ok(loss_info(1.0)) });
     let config = LearnerLoopConfig { max_consecutive_quarantined: NonZeroU32::new(3).unwrap(), ..config(1) };
