@@ -1,8 +1,8 @@
 //! The Gaussian with a diagonal covariance matrix, unbounded or squashed into (−1, 1) by tanh.
 //!
-//! A row of inputs is `[means | log_stds]`. Log standard deviations are clamped to a [`LogStdRange`] and have
-//! no gradient where the clamp is active. Log-probability, entropy and divergence are sums over the
-//! dimensions.
+//! A row of inputs is `[means | log_stds]`. Log standard deviations are clamped to a [`LogStdRange`]; at its
+//! bounds and beyond, only gradients of a loss whose descent leads back into the range pass, evaluated at the
+//! bound. Log-probability, entropy and divergence are sums over the dimensions.
 //!
 //! The log-density at a squashed action `a = tanh(x)` is that of `x = atanh(a)` less the log-derivative of
 //! tanh there, `ln(1 − a²)`. Both come from `ln(1 + |a|)` and `ln(1 − |a|)`, so nothing cancels near ±1. The
@@ -16,7 +16,7 @@
 use num_traits::{Float, FloatConst, clamp};
 
 use crate::kernel::Kernel;
-use crate::normal::{add_slopes, normals, sum, through_clamp};
+use crate::normal::{add_slopes, normals, sum};
 use crate::{Gaussian, GaussianConfig, LogStdRange, PolicyError, Rng, Space};
 
 pub use crate::normal::{entropy, entropy_grad, kl, kl_grad_p, kl_grad_q};
@@ -169,7 +169,8 @@ pub fn logp<F: Float + FloatConst + From<f32>>(config: GaussianConfig, inputs: &
 }
 
 /// Adds `weight · ∂ logp(action) / ∂ inputs` to `grad`: with `z = (x − mean) / std`, `z / std` to the means
-/// and `z² − 1` to the log standard deviations, where `x` is the action before squashing.
+/// and `z² − 1` to the log standard deviations, where `x` is the action before squashing. At bounds as
+/// [`entropy_grad`].
 pub fn logp_grad<F: Float + FloatConst + From<f32>>(
     config: GaussianConfig,
     inputs: &[F],
@@ -181,7 +182,7 @@ pub fn logp_grad<F: Float + FloatConst + From<f32>>(
         let is_squashed = config.gaussian == Gaussian::Squashed;
         number.logp_slopes(if is_squashed { unsquash(action).0 } else { action })
     });
-    add_slopes(weight, through_clamp(config.log_std_range, inputs, slopes), grad);
+    add_slopes(config.log_std_range, inputs, weight, slopes, grad);
 }
 
 fn squash<F: Float + From<f32>>(gaussian: Gaussian, x: F) -> F {

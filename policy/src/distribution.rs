@@ -11,7 +11,8 @@ use crate::{LogStdRange, PolicyError, Rng};
 /// where `rows` follows from the length of `inputs`.
 ///
 /// *Gradients* are with respect to `inputs`. Each `*_grad` adds `weight[row]` times the gradient of that row
-/// to `grad`, `[rows, dist_len]`.
+/// to `grad`, `[rows, dist_len]`, the gradient of a loss to descend: where an input is clamped, a
+/// family may drop what would lead it further out.
 ///
 /// *NaN* propagates: a row with a NaN input has a NaN log-probability and an arbitrary action. Callers check
 /// the log-probabilities.

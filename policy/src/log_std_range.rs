@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::PolicyError;
 
-/// Bounds on the logarithm of a Gaussian's standard deviation. Outputs beyond are clamped, without gradient.
+/// Bounds on the logarithm of a Gaussian's standard deviation. Outputs beyond are clamped. At a bound and
+/// beyond, gradients that would lead further out are dropped; those that lead back pass.
 ///
 /// In a file it is `[lowest, highest]`. The default `[-5, 2]` means standard deviations from 0.007 to 7.4,
 /// where the bounds of actions are ±1. Without bounds, a policy with clamped actions may widen forever, since

@@ -83,25 +83,26 @@ pub(crate) fn normals<F: Float + From<f32>>(range: LogStdRange, inputs: &[F]) ->
     means.iter().zip(log_stds).map(move |(&mean, &log_std)| Normal { mean, log_std: clamp(log_std, lowest, highest) })
 }
 
-/// The derivatives, 0 for clamped standard deviations.
-pub(crate) fn through_clamp<F: Float + From<f32>>(
+/// Adds the weighted derivatives to a row of gradients of a loss, `[means | log_stds]`, except where a
+/// descent would lead a log standard deviation at or beyond a bound further out: there the loss changes no
+/// more. One that leads back passes, or what has once left the range would stay outside.
+pub(crate) fn add_slopes<F: Float + From<f32>>(
     range: LogStdRange,
     inputs: &[F],
+    weight: F,
     slopes: impl Iterator<Item = Slopes<F>>,
-) -> impl Iterator<Item = Slopes<F>> {
+    grad: &mut [F],
+) {
     let (lowest, highest): (F, F) = (range.lowest().into(), range.highest().into());
-    inputs[inputs.len() / 2..].iter().zip(slopes).map(move |(&log_std, slopes)| {
-        let held = log_std < lowest || log_std > highest;
-        if held { Slopes { log_std: F::zero(), ..slopes } } else { slopes }
-    })
-}
-
-/// Adds the weighted derivatives to a row of gradients, `[means | log_stds]`.
-pub(crate) fn add_slopes<F: Float>(weight: F, slopes: impl Iterator<Item = Slopes<F>>, grad: &mut [F]) {
     let (means, log_stds) = grad.split_at_mut(grad.len() / 2);
-    for ((mean, log_std), slopes) in means.iter_mut().zip(log_stds).zip(slopes) {
+    let grads = means.iter_mut().zip(log_stds);
+    for (((mean, log_std), &input), slopes) in grads.zip(&inputs[inputs.len() / 2..]).zip(slopes) {
         *mean = *mean + weight * slopes.mean;
-        *log_std = *log_std + weight * slopes.log_std;
+        let slope = weight * slopes.log_std;
+        let leads_out = input >= highest && slope < F::zero() || input <= lowest && slope > F::zero();
+        if !leads_out {
+            *log_std = *log_std + slope;
+        }
     }
 }
 
@@ -116,20 +117,22 @@ pub fn kl<F: Float + FloatConst + From<f32>>(range: LogStdRange, p: &[F], q: &[F
 }
 
 /// Adds `weight · ∂ entropy / ∂ inputs` to `grad`: 0 to the means and 1 to the log standard deviations.
+/// Those at or beyond a bound get it only if a descent leads them back.
 pub fn entropy_grad<F: Float + FloatConst + From<f32>>(range: LogStdRange, inputs: &[F], weight: F, grad: &mut [F]) {
-    add_slopes(weight, through_clamp(range, inputs, normals(range, inputs).map(|_| Normal::entropy_slopes())), grad);
+    let slopes = inputs.iter().take(inputs.len() / 2).map(|_| Normal::entropy_slopes());
+    add_slopes(range, inputs, weight, slopes, grad);
 }
 
-/// Adds `weight · ∂ KL(p ‖ q) / ∂ p` to `grad`.
+/// Adds `weight · ∂ KL(p ‖ q) / ∂ p` to `grad`, at bounds as [`entropy_grad`].
 pub fn kl_grad_p<F: Float + FloatConst + From<f32>>(range: LogStdRange, p: &[F], q: &[F], weight: F, grad: &mut [F]) {
     let slopes = normals(range, p).zip(normals(range, q)).map(|(p, q)| p.kl_slopes(q));
-    add_slopes(weight, through_clamp(range, p, slopes), grad);
+    add_slopes(range, p, weight, slopes, grad);
 }
 
-/// Adds `weight · ∂ KL(p ‖ q) / ∂ q` to `grad`.
+/// Adds `weight · ∂ KL(p ‖ q) / ∂ q` to `grad`, at bounds as [`entropy_grad`].
 pub fn kl_grad_q<F: Float + FloatConst + From<f32>>(range: LogStdRange, p: &[F], q: &[F], weight: F, grad: &mut [F]) {
     let slopes = normals(range, p).zip(normals(range, q)).map(|(p, q)| p.kl_slopes_q(q));
-    add_slopes(weight, through_clamp(range, q, slopes), grad);
+    add_slopes(range, q, weight, slopes, grad);
 }
 
 /// The sum of the terms, in order.

@@ -109,7 +109,7 @@ fn standard_deviations_below_and_above_every_float_give_no_nan() {
 }
 
 #[test]
-fn standard_deviations_are_held_in_their_range_and_carry_no_gradient_beyond() {
+fn standard_deviations_are_held_in_their_range() {
     let range = LogStdRange::new(-3.0, 1.0).unwrap();
     let config = GaussianConfig { gaussian: Gaussian::Diagonal, log_std_range: range };
     let one = DiagGaussian::new(1, config).unwrap();
@@ -120,19 +120,89 @@ fn standard_deviations_are_held_in_their_range_and_carry_no_gradient_beyond() {
     };
     assert_eq!((logp(9.0), logp(-9.0)), (logp(1.0), logp(-3.0)));
     assert!(logp(1.0) != logp(0.9));
-    for (log_std, reaches) in [(-3.5_f32, false), (-2.9, true), (0.0, true), (0.9, true), (1.5, false)] {
+    for log_std in [-2.9_f32, 0.0, 0.9] {
         let mut grad = [0.0; 2];
         one.logp_grad(&[0.3, log_std], ActionsRef::Continuous(&[0.8]), &[1.0], &mut grad).unwrap();
         let slope = (logp(log_std + 1e-2) - logp(log_std - 1e-2)) / 2e-2;
         assert!((f64::from(grad[1]) - slope).abs() < 2e-2 * (1.0 + slope.abs()), "{log_std}: {} and {slope}", grad[1]);
-        assert_eq!(grad[1] != 0.0, reaches, "{log_std}");
-        assert!(grad[0] != 0.0, "the mean has a gradient everywhere");
     }
     // Draws are as wide as the range allows, however wide the network would have them.
     let (mut action, mut logps) = ([0.0], [0.0]);
     let normal = Rng::seed_from(5).normal() as f32;
     one.sample(&[0.0, 50.0], &mut Rng::seed_from(5), ActionsMut::Continuous(&mut action), &mut logps).unwrap();
     assert_eq!(action, [1.0_f32.exp() * normal]);
+}
+
+/// Every gradient of a batch of one row, `[mean, log_std]`, for a weight.
+fn gradients(config: GaussianConfig, log_std: f32, weight: f32) -> [[f32; 2]; 4] {
+    let one = DiagGaussian::new(1, config).unwrap();
+    let (inputs, other) = ([0.3, log_std], [-0.3, 0.2]);
+    let (near, far) = (ActionsRef::Continuous(&[0.3]), ActionsRef::Continuous(&[0.999_999]));
+    let mut grads = [[0.0; 2]; 4];
+    // A near action asks for a narrow distribution, and one far from a narrow one for a wide one.
+    let action = if log_std < 0.0 { far } else { near };
+    one.logp_grad(&inputs, action, &[weight], &mut grads[0]).unwrap();
+    one.entropy_grad(&inputs, &[weight], &mut grads[1]).unwrap();
+    one.kl_grad_q(&other, &inputs, &[weight], &mut grads[2]).unwrap();
+    one.logp_and_entropy_grad(&inputs, near, &[0.0], &[weight], &mut grads[3]).unwrap();
+    grads
+}
+
+#[test]
+fn at_and_beyond_a_bound_only_gradients_that_lead_back_pass() {
+    for gaussian in [Gaussian::Diagonal, Gaussian::Squashed] {
+        let bounded = GaussianConfig { gaussian, log_std_range: LogStdRange::new(-3.0, 1.0).unwrap() };
+        let free = GaussianConfig { gaussian, log_std_range: LogStdRange::UNBOUNDED };
+        for (log_std, bound, outward) in [
+            (-30.0, -3.0, -1.0),
+            (-3.5, -3.0, -1.0),
+            (-3.0, -3.0, -1.0),
+            (1.0, 1.0, 1.0),
+            (1.5, 1.0, 1.0),
+            (40.0, 1.0, 1.0),
+        ] {
+            let mut passed = [0; 2];
+            for weight in [-1.5, 1.5] {
+                let (got, at_bound) = (gradients(bounded, log_std, weight), gradients(free, bound, weight));
+                for (which, (got, at_bound)) in got.into_iter().zip(at_bound).enumerate() {
+                    assert_eq!(got[0], at_bound[0], "gradient {which} of the mean at {log_std}");
+                    // A descent moves against the gradient.
+                    let leads_out = -at_bound[1] * outward > 0.0;
+                    let expected = if leads_out { 0.0 } else { at_bound[1] };
+                    assert_eq!(got[1], expected, "{gaussian:?}: gradient {which}, weight {weight}, at {log_std}");
+                    passed[usize::from(leads_out)] += 1;
+                }
+            }
+            assert_eq!(passed, [4, 4], "at {log_std} half of them lead back");
+        }
+        // Within the range nothing is dropped.
+        for (log_std, weight) in [(-2.999, 1.5), (-2.999, -1.5), (0.0, 1.5), (0.999, 1.5), (0.999, -1.5)] {
+            assert_eq!(gradients(bounded, log_std, weight), gradients(free, log_std, weight));
+        }
+    }
+}
+
+#[test]
+fn a_descent_brings_back_what_has_left_the_range_and_keeps_it_at_the_bound() {
+    let range = LogStdRange::new(-3.0, 1.0).unwrap();
+    let one = DiagGaussian::new(1, GaussianConfig { gaussian: Gaussian::Diagonal, log_std_range: range }).unwrap();
+    // The loss `weight · entropy`: below 0 it is a bonus, and above a price.
+    for (start, weight, end) in [(-9.0, -0.5, 1.0), (7.0, 0.5, -3.0), (-9.0, 0.5, -9.0), (7.0, -0.5, 7.0)] {
+        let mut log_std = start;
+        for _ in 0..500 {
+            let mut grad = [0.0; 2];
+            one.entropy_grad(&[0.0, log_std], &[weight], &mut grad).unwrap();
+            log_std -= 0.1 * grad[1];
+        }
+        assert!((log_std - end).abs() < 0.051, "from {start} by {weight}: {log_std}, not {end}");
+    }
+}
+
+#[test]
+fn a_gradient_that_is_no_number_passes_beyond_the_bounds() {
+    let mut grad = [0.0; 2];
+    entropy_grad(LogStdRange::DEFAULT, &[0.0_f32, 9.0], f32::NAN, &mut grad);
+    assert!(grad[1].is_nan());
 }
 
 #[test]

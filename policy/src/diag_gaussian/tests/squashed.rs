@@ -24,13 +24,10 @@ const FORMULAS: Formulas<'static> = Formulas {
     kl_grad_q: &|p, q, weight, grad| kl_grad_q(RANGE, p, q, weight, grad),
 };
 
-/// Means around zero, log standard deviations within their range and beyond, but not where the clamp has its
-/// corners.
+/// Means around zero, log standard deviations within their range: beyond, gradients that lead back are no
+/// slopes.
 fn inputs(n: usize, rng: &mut Rng) -> Vec<f64> {
-    let log_std = |rng: &mut Rng| {
-        let log_std = rng.next_f64() * 11.0 - 7.0;
-        if (log_std + 5.0).abs().min((log_std - 2.0).abs()) < 1e-3 { log_std + 0.01 } else { log_std }
-    };
+    let log_std = |rng: &mut Rng| rng.next_f64() * 6.99 - 4.995;
     (0..2 * n).map(|i| if i < n { rng.normal() } else { log_std(rng) }).collect()
 }
 
@@ -147,31 +144,14 @@ fn every_single_inside_is_undone_and_one_itself_is_the_last_of_them() {
     assert!(HIGHEST_ACTION < 1.0 && HIGHEST_ACTION.next_up() == 1.0);
 }
 
-type AddGrad<'a> = &'a dyn Fn(&mut [f64]);
-
 #[test]
-fn the_clamp_holds_standard_deviations_and_stops_their_gradients() {
+fn the_clamp_holds_standard_deviations() {
     let wide = [0.3, 2.0];
     assert_eq!(logp(SQUASHED, &[0.3, 7.0], &[0.1]), logp(SQUASHED, &wide, &[0.1]));
     assert_eq!(
         (entropy(RANGE, &[0.3, 7.0]), entropy(RANGE, &[0.3, -8.0])),
         (entropy(RANGE, &wide), entropy(RANGE, &[0.3, -5.0]))
     );
-    for (log_std, reaches) in [(-8.0, false), (-5.0, true), (0.0, true), (2.0, true), (7.0, false)] {
-        let p = [0.3, log_std];
-        let grads: [AddGrad<'_>; 4] = [
-            &|grad| logp_grad(SQUASHED, &p, &[0.9], 1.0, grad),
-            &|grad| entropy_grad(RANGE, &p, 1.0, grad),
-            &|grad| kl_grad_p(RANGE, &p, &[-0.3, 0.7], 1.0, grad),
-            &|grad| kl_grad_q(RANGE, &[-0.3, 0.7], &p, 1.0, grad),
-        ];
-        for (which, add) in grads.into_iter().enumerate() {
-            let mut grad = [0.0; 2];
-            add(&mut grad);
-            assert_eq!(grad[1] != 0.0, reaches, "gradient {which} at {log_std}: {grad:?}");
-            assert!(which == 1 || grad[0] != 0.0, "gradient {which} of the mean at {log_std}");
-        }
-    }
 }
 
 #[test]
