@@ -73,8 +73,8 @@ impl RunFile {
         for entry in &mut *entries {
             entry.check_depth()?;
             let reads = |entry: &Entry| Self::deserialize(tree(std::slice::from_ref(entry)));
-            // TOML has no null, so `"none"` stands for it, except where a text is expected. An argument may be
-            // any text: of those, only a flag without quotes is null.
+            // TOML has no null, so `"none"` stands for it, except where a text is expected. An argument may
+            // be any text: of those, only a flag without quotes is null.
             let value = match entry.value.clone() {
                 Value::Null if entry.is_argument() && entry.key.len() > 2 => arguments::none(),
                 value if entry.is_argument() => value,
