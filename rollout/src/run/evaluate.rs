@@ -24,6 +24,10 @@ use stage::Stage;
 /// How many environments are stepped together.
 const MAX_ENVS: usize = 32;
 
+/// How many with several agents: each may have a process of its own, and these are started one after the
+/// other.
+const MAX_ENVS_OF_SEVERAL: usize = 8;
+
 /// Plays `n_episodes` whole episodes of the environments that `factory` makes.
 ///
 /// Each environment has a fixed share of the episodes, so that short ones are not over-represented. Equal
@@ -155,7 +159,11 @@ pub fn evaluate_beside(
     if n_episodes == 0 {
         return Ok(Evaluation::default());
     }
-    let n_envs = n_episodes.min(MAX_ENVS);
+    let most = match players {
+        Players::One { .. } => MAX_ENVS,
+        Players::Several { .. } => MAX_ENVS_OF_SEVERAL,
+    };
+    let n_envs = n_episodes.min(most);
     let seed = derive_seed(seed, &[seed::EVALUATION]);
     let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed };
     let spectator = Spectator::new(on_frame);

@@ -136,8 +136,9 @@ fn missing(played: &Evaluation, agent: &str) -> u64 {
 
 #[test]
 fn each_environment_has_a_fixed_share_of_the_episodes_and_plays_no_other() {
-    let (played, diary) = scripted(&mut ActionSelection::Mode, (Manner::AtRandom, None), MAX_ENVS + 5, 0);
+    let (played, diary) = scripted(&mut ActionSelection::Mode, (Manner::AtRandom, None), MAX_ENVS_OF_SEVERAL + 5, 0);
     let played = played.unwrap();
+    assert_eq!(diary.calls.lock().unwrap().len(), MAX_ENVS_OF_SEVERAL, "no more are made");
     for (index, calls) in diary.calls.lock().unwrap().iter().enumerate() {
         let quota = if index < 5 { 2 } else { 1 };
         assert_eq!(calls.iter().filter(|call| call.episode_seed.is_some()).count(), quota);
