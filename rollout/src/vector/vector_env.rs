@@ -120,7 +120,9 @@ pub struct VectorStep<'a> {
     pub obs: ObsMut<'a>,
     /// `[B]`: the rewards of the step.
     pub rewards: &'a mut [f32],
-    /// `[B]`: whether and how the step ended each episode.
+    /// `[B]`: whether and how the step ended each episode, for what is learned from it. An environment may
+    /// write [`End::Terminated`] at a lost life, say, in an episode that goes on without a reset:
+    /// [`VectorEnv::drain_episodes`] has those that are counted.
     pub ends: &'a mut [End],
     /// Takes the final observation of every truncated episode.
     pub final_obs: &'a mut FinalObs,

@@ -56,12 +56,12 @@ impl<'a, 'b> OneAgent<'a, 'b> {
         })
     }
 
-    /// Draws what a reset, or a step with this end, led to.
-    fn draw(&mut self, end: End) -> Result<(), EnvFailure> {
+    /// Draws what a reset or a step led to.
+    fn draw(&mut self, is_over: bool) -> Result<(), EnvFailure> {
         if self.spectator.looks() {
-            // After an end, the environment shows the next episode.
-            let frame = if end == End::No { self.envs.render(0)? } else { self.envs.take_last_frame() };
-            self.spectator.see(frame, end != End::No);
+            // After its end, the environment shows the next episode.
+            let frame = if is_over { self.envs.take_last_frame() } else { self.envs.render(0)? };
+            self.spectator.see(frame, is_over);
         }
         Ok(())
     }
@@ -71,7 +71,7 @@ impl Stage for OneAgent<'_, '_> {
     fn begin(&mut self) -> Result<(), EvaluateError> {
         self.envs.reset_all(self.obs.view_mut().into())?;
         self.policy.forget_all();
-        Ok(self.draw(End::No)?)
+        Ok(self.draw(false)?)
     }
 
     fn step(
@@ -103,8 +103,10 @@ impl Stage for OneAgent<'_, '_> {
         for (env, _) in self.ends.iter().enumerate().filter(|(_, end)| **end != End::No) {
             policy.forget(env);
         }
+        // Not by the ends: where lives are lost, these are of what is learned from.
         envs.drain_episodes(&mut self.ended);
+        let first_is_over = self.ended.iter().any(|episode| episode.index == 0);
         ended.extend(self.ended.drain(..).map(|episode| Played { episode, agents: Vec::new() }));
-        Ok(self.draw(self.ends[0])?)
+        Ok(self.draw(first_is_over)?)
     }
 }

@@ -9,9 +9,10 @@ use pronk_buffer::End;
 use pronk_policy::{NetworkSpec, Rng};
 
 use super::*;
-use crate::env::{ActionRef, Env, EnvContext, EnvError, EnvSpec, Frame, ObsMut, Step};
+use crate::env::{ActionRef, Env, EnvContext, EnvError, EnvFailure, EnvSpec, EpisodeStat, Frame, ObsMut, Step};
 use crate::envs::Masked;
 use crate::testing::{Counter, Fault, MaskFault, Watched};
+use crate::vector::{VectorEnv, VectorStep};
 
 /// Environment `i` plays episodes of `i + 1` steps.
 fn longer_and_longer(context: &EnvContext) -> Counter {
@@ -83,6 +84,60 @@ fn frames_are_those_of_the_first_episode_from_its_reset_to_its_end() {
             assert_eq!(evaluation, play(factory, n_episodes, 0).unwrap(), "drawing changes no episode");
         }
     }
+}
+
+/// Counters that lose a life in every step: what is learned from ends, and the episode goes on.
+struct Mortal(Box<dyn VectorEnv>);
+
+impl VectorEnv for Mortal {
+    fn spec(&self) -> &EnvSpec {
+        self.0.spec()
+    }
+    fn n_envs(&self) -> usize {
+        self.0.n_envs()
+    }
+    fn reset_all(&mut self, obs: ObsMut<'_>) -> Result<(), EnvFailure> {
+        self.0.reset_all(obs)
+    }
+    fn step(&mut self, actions: ActionRef<'_>, out: VectorStep<'_>) -> Result<(), EnvFailure> {
+        let VectorStep { t, obs, rewards, ends, final_obs } = out;
+        self.0.step(actions, VectorStep { t, obs, rewards, ends, final_obs })?;
+        ends.iter_mut().filter(|end| **end == End::No).for_each(|end| *end = End::Terminated);
+        Ok(())
+    }
+    fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {
+        self.0.drain_episodes(into);
+    }
+    fn render(&mut self, index: usize) -> Result<Option<Frame>, EnvFailure> {
+        self.0.render(index)
+    }
+    fn keep_last_frames(&mut self, index: usize) {
+        self.0.keep_last_frames(index);
+    }
+    fn take_last_frame(&mut self) -> Option<Frame> {
+        self.0.take_last_frame()
+    }
+}
+
+/// Makes them of the counters of another factory.
+struct Mortals<'a>(&'a dyn EnvFactory);
+
+impl EnvFactory for Mortals<'_> {
+    fn make_vector(
+        &self,
+        context: &VectorContext,
+        n_envs: usize,
+        monitor: &CallMonitor,
+    ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+        Ok(Box::new(Mortal(self.0.make_vector(context, n_envs, monitor)?)))
+    }
+}
+
+#[test]
+fn a_lost_life_ends_no_episode_of_an_evaluation_and_no_video() {
+    assert_eq!(play(&Mortals(&longer_and_longer), 9, 0).unwrap(), play(&longer_and_longer, 9, 0).unwrap());
+    let of_three = |_: &EnvContext| Counter::of_three();
+    assert_eq!(frames_of(&Mortals(&of_three), 5, 100), frames_of(&of_three, 5, 100));
 }
 
 #[test]
