@@ -27,7 +27,7 @@
 
 enum { PROTOCOL = 1, MEMORY_FD = 3, LIFELINE_FD = 4 };
 enum call { RESET = 1, STEP = 2, RENDER = 3 };
-enum end { GOES_ON = 0, TERMINATED = 1, TRUNCATED = 2 };
+enum end { GOES_ON = 0, TERMINATED = 1, TRUNCATED = 2, LIFE_LOST = 3 };
 enum action { LEFT, RIGHT, ACTIONS };
 enum { OBS_LEN = 2 };
 enum { FRAME_BYTES = 1 << 24, CELL = 16 /* pixels */ };
@@ -382,6 +382,7 @@ static const char *misbehave(struct child *c, enum moment moment, const char *ho
     if (LIES(STEP_ANSWER, "message")) return complain(c, 0, 4000000000, "");
     if (LIES(STEP_ANSWER, "resize")) return ftruncate(MEMORY_FD, 0) == -1 ? complain(c, 0, 7, "refused") : "k";
     if (LIES(STEP_ANSWER, "ends")) c->ends[0] = 7;
+    if (LIES(STEP_ANSWER, "lives") && c->ends[0] == GOES_ON) c->ends[0] = LIFE_LOST; /* as if each step cost one */
     if (LIES(STEP_ANSWER, "nan")) c->rewards[0] = NAN;
     if (LIES(STEP_ANSWER, "mask")) memset(c->masks, 0, c->n_envs * sizeof *c->masks);
     if (LIES(STEP_ANSWER, "late")) fputs("late\n", stderr); /* for who wants to know when */

@@ -10,6 +10,9 @@ use crate::greeting::PROTOCOL;
 use crate::layout::{FRAME_BYTES, Layout, MAGIC, header, mask_len};
 use crate::memory::{Memory, Unmapped};
 
+/// What a child writes as an end where a life was lost and the episode goes on.
+const LIFE_LOST: u8 = 3;
+
 /// The shared memory of one process, laid out for its environments.
 ///
 /// A child may write anything at any time, so all that is read is a copy, and checked.
@@ -142,7 +145,8 @@ impl Shared {
         self.memory.read(self.layout.agents[agent].rewards + first * size_of::<f64>(), into);
     }
 
-    /// Reads how the step ended an agent's episodes, from environment `first` on, as many as fit.
+    /// Reads how the step ended an agent's episodes, from environment `first` on, as many as fit. A lost life
+    /// ends none.
     ///
     /// # Errors
     /// A number that is no end.
@@ -153,13 +157,19 @@ impl Shared {
                 0 => End::No,
                 1 => End::Terminated,
                 2 => End::Truncated,
+                LIFE_LOST => End::No,
                 other => {
-                    let what = format!("it wrote {other} where an end was due: 0, 1 or 2");
+                    let what = format!("it wrote {other} where an end was due: 0 to {LIFE_LOST}");
                     return Err(Broken { env, what });
                 }
             };
         }
         Ok(())
+    }
+
+    /// Whether the step cost a life in an episode that goes on.
+    pub fn life_lost(&self, agent: usize, env: usize) -> bool {
+        self.memory.get::<u8>(self.layout.agents[agent].ends + env) == LIFE_LOST
     }
 
     /// Whether an agent acts in the next step; without autoreset only.

@@ -156,6 +156,10 @@ impl ProcessVectorEnv {
             out.rewards[index] =
                 self.settings.clip_rewards.map_or(step.reward, |limit| step.reward.clamp(-limit, limit));
             if step.end == End::No {
+                if self.groups.list[number].shared().life_lost(0, env) {
+                    // What is learned from ends; the episode that is counted goes on.
+                    out.ends[index] = End::Terminated;
+                }
                 continue;
             }
             if step.end == End::Truncated {

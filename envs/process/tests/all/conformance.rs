@@ -147,6 +147,21 @@ fn clipped_rewards_are_learned_from_and_returns_are_whole() {
     assert!(rewards(&whole).contains(&0.9));
 }
 
+#[test]
+fn a_lost_life_ends_what_is_learned_from_and_not_the_episode() {
+    let (mortal, immortal) = (play(made(&liars("lives")), 200), play(made(&corridors(json!({}))), 200));
+    for (ends, whole) in mortal.ends.iter().zip(&immortal.ends) {
+        for (env, (end, whole)) in ends.iter().zip(whole).enumerate() {
+            // The first of each process, of which there are three environments, loses a life in every step.
+            let expected = if env % 3 == 0 && *whole == End::No { End::Terminated } else { *whole };
+            assert_eq!(*end, expected, "environment {env}");
+        }
+    }
+    assert_eq!(Played { ends: immortal.ends.clone(), ..mortal }, immortal);
+    // Alone, an environment plays whole episodes.
+    check_env(liars("lives").env().unwrap(), 1).unwrap();
+}
+
 /// After so many steps, goes on with other processes, and returns the environments that began a new episode.
 fn go_on_elsewhere(player: &mut Player, envs: &ProcessEnvs) -> Vec<Restarted> {
     let saved = player.envs.save(ObsView::F32(&player.obs)).unwrap().unwrap();
@@ -157,20 +172,21 @@ fn go_on_elsewhere(player: &mut Player, envs: &ProcessEnvs) -> Vec<Restarted> {
 
 #[test]
 fn episodes_go_on_in_other_processes() {
-    let envs = corridors(json!({}));
-    let whole = play(made(&envs), 120);
-    let mut player = Player::of(made(&envs));
-    player.envs.keep_for_save();
-    player.begin();
-    for step in 0..120 {
-        // Also in the middle of episodes that were played again before.
-        if [0, 37, 38, 90].contains(&step) {
-            let restarted = go_on_elsewhere(&mut player, &envs);
-            assert_eq!(restarted, [], "before step {step}");
+    for envs in [corridors(json!({})), liars("lives")] {
+        let whole = play(made(&envs), 120);
+        let mut player = Player::of(made(&envs));
+        player.envs.keep_for_save();
+        player.begin();
+        for step in 0..120 {
+            // Also in the middle of episodes that were played again before.
+            if [0, 37, 38, 90].contains(&step) {
+                let restarted = go_on_elsewhere(&mut player, &envs);
+                assert_eq!(restarted, [], "before step {step}");
+            }
+            player.step();
         }
-        player.step();
+        assert_eq!(player.end(), whole);
     }
-    assert_eq!(player.end(), whole);
 }
 
 #[test]

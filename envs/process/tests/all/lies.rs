@@ -107,7 +107,7 @@ fn lies_of_the_conversation_are_named() {
     let lies: [(&str, &[&str]); 6] = [
         ("answer", &["broke the protocol: it answered 'x' where `k` or `e` was due"]),
         ("extra", &[r#"it wrote "kk" where one byte was due"#]),
-        ("ends", &["it wrote 7 where an end was due: 0, 1 or 2"]),
+        ("ends", &["it wrote 7 where an end was due: 0 to 3"]),
         ("message", &["its message is said to have 4000000000 bytes"]),
         ("env", &["environment 0 of rollout-3", ": lost"]),
         ("quiet", &["closed its standard input or output and continued"]),
