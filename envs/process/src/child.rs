@@ -27,6 +27,9 @@ const MEMORY: i32 = 3;
 const SHUTDOWN: i32 = 4;
 const SCRIPT: i32 = 5;
 
+/// The variable that holds the seed for what is random in the construction of environments.
+const SEED: &str = "PRONK_SEED";
+
 /// How long a child without environments, or in the middle of an order, may take to end before it is killed,
 /// and any child after that before it is left to the system.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
@@ -88,9 +91,10 @@ enum For {
 }
 
 impl Child {
-    /// Starts a program with `memory` open and a clock in `time`.
+    /// Starts a program with `memory` open, a clock in `time`, and the `seed` of its construction.
     pub(crate) fn start(
         program: &Program,
+        seed: u64,
         memory: OwnedFd,
         output: ChildOutput,
         time: &TimeLedger,
@@ -111,7 +115,8 @@ impl Child {
             descriptors.push(FdMapping { parent_fd: script, child_fd: SCRIPT });
         }
         let mut start = Command::new(&program.command);
-        start.args(&program.args).envs(program.vars.iter().map(|(name, value)| (name, value)));
+        start.args(&program.args).env(SEED, seed.to_string());
+        start.envs(program.vars.iter().map(|(name, value)| (name, value)));
         start.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         start.fd_mappings(descriptors).map_err(io::Error::other).map_err(cannot("arrange the descriptors"))?;
         let mut process = start.spawn().map_err(|source| match source.kind() {
@@ -409,7 +414,7 @@ mod tests {
     fn what_a_child_says_unasked_is_not_taken_for_an_answer() {
         let program = Program { args: vec!["-c".into(), "printf k; sleep 60".into()], ..Program::new("/bin/sh") };
         let (_, theirs) = Unmapped::create().unwrap();
-        let mut child = Child::start(&program, theirs, ChildOutput::Hidden, &TimeLedger::new()).unwrap();
+        let mut child = Child::start(&program, 0, theirs, ChildOutput::Hidden, &TimeLedger::new()).unwrap();
         assert!(child.wait(For::Answers, Duration::from_secs(60)).unwrap());
         let deadline = Deadline {
             doing: "it waited",

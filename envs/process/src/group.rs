@@ -31,6 +31,8 @@ pub(crate) struct Purpose {
     pub(crate) autoreset: bool,
     /// Whether frames will be asked for.
     pub(crate) render: bool,
+    /// For what is random in the construction of its environments.
+    pub(crate) seed: u64,
 }
 
 impl Starting {
@@ -39,7 +41,7 @@ impl Starting {
         envs: &ProcessEnvs,
         first_env: usize,
         n_envs: usize,
-        Purpose { autoreset, render }: Purpose,
+        Purpose { autoreset, render, seed }: Purpose,
         monitor: &CallMonitor,
     ) -> Result<Self, ProcessError> {
         let deadline = Deadline {
@@ -53,7 +55,7 @@ impl Starting {
             what: "make the shared memory",
             source,
         })?;
-        let mut child = Child::start(&envs.program, theirs, envs.output, monitor.time())?;
+        let mut child = Child::start(&envs.program, seed, theirs, envs.output, monitor.time())?;
         let greeting = Greeting { protocol: PROTOCOL, envs: n_envs, autoreset, config: &envs.program.config, render };
         child.say(&line(&greeting), &deadline)?;
         Ok(Self { child, memory, first_env, n_envs, autoreset, close_timeout: envs.close_timeout, deadline })

@@ -20,8 +20,10 @@ const RUN: &str = "exec(compile(open(5, encoding='utf-8').read(), '<pronk>', 'ex
 
 const ADVICE: &str = "install Python 3.9 or newer with `gymnasium`, or name an interpreter, such as that of a virtual environment, as `python`";
 
-/// Variables that keep libraries from using all cores in every child.
-const ONE_THREAD: [&str; 3] = ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"];
+/// Variables of every child, unless they are set: they keep libraries from using all cores, and have sets of
+/// texts in one order in every process.
+const VARS: [(&str, &str); 4] =
+    [("OMP_NUM_THREADS", "1"), ("OPENBLAS_NUM_THREADS", "1"), ("MKL_NUM_THREADS", "1"), ("PYTHONHASHSEED", "0")];
 
 /// Environments of [Gymnasium](https://gymnasium.farama.org) 1.0 or newer.
 ///
@@ -240,10 +242,11 @@ impl From<PettingZoo> for Program {
 fn python_program(kind: &str, python: &Path, env: &impl Serialize) -> Program {
     let mut config = arguments(json!({ "kind": kind }));
     config.extend(arguments(serde_json::to_value(env).unwrap_or_default()));
-    let is_set = |name: &&str| std::env::var_os(name).is_some();
+    let is_set = |name: &str| std::env::var_os(name).is_some();
+    let vars = VARS.iter().filter(|(name, _)| !is_set(name)).map(|(name, value)| (name.into(), value.into()));
     Program {
         args: vec!["-c".into(), RUN.into()],
-        vars: ONE_THREAD.iter().filter(|name| !is_set(name)).map(|name| (name.into(), "1".into())).collect(),
+        vars: vars.collect(),
         config,
         advice: ADVICE,
         script: Some(SCRIPT),

@@ -31,7 +31,7 @@ pub struct ProcessEnv {
 
 impl ProcessEnv {
     pub(crate) fn start(settings: &ProcessEnvs, render: bool) -> Result<Self, ProcessError> {
-        let mut one = One::start(settings, 0, render, &CallMonitor::new())?;
+        let mut one = One::start(settings, &EnvContext::default(), render, &CallMonitor::new())?;
         match spec_alone(one.group().spec()) {
             Some(spec) => Ok(Self { one, spec }),
             None => Err(one.group_mut().not_alone()),
@@ -79,7 +79,7 @@ impl ProcessMultiAgentEnv {
         context: &EnvContext,
         monitor: &CallMonitor,
     ) -> Result<Self, ProcessError> {
-        One::start(settings, context.worker, false, monitor).map(Self)
+        One::start(settings, context, false, monitor).map(Self)
     }
 }
 
@@ -129,14 +129,20 @@ struct One {
 }
 
 impl One {
-    fn start(settings: &ProcessEnvs, worker: u32, render: bool, monitor: &CallMonitor) -> Result<Self, ProcessError> {
+    fn start(
+        settings: &ProcessEnvs,
+        context: &EnvContext,
+        render: bool,
+        monitor: &CallMonitor,
+    ) -> Result<Self, ProcessError> {
         settings.check()?;
         if settings.clip_rewards.is_some() {
             let reason = "clip_rewards is for what a worker with one agent learns from: leave it out here";
             return Err(ProcessError::Setting { reason: reason.to_owned() });
         }
-        let mut groups = Groups::new(settings, worker, monitor);
-        groups.list.push(Starting::begin(settings, 0, 1, Purpose { autoreset: false, render }, monitor)?.finish()?);
+        let mut groups = Groups::new(settings, context.worker, monitor);
+        let purpose = Purpose { autoreset: false, render, seed: context.seed };
+        groups.list.push(Starting::begin(settings, 0, 1, purpose, monitor)?.finish()?);
         Ok(Self { settings: settings.clone(), groups })
     }
 

@@ -51,7 +51,8 @@ impl ProcessVectorEnv {
         for first in (0..n_envs).step_by(settings.envs_per_process) {
             monitor.at(first as u32, FailurePlace::Make);
             let size = settings.envs_per_process.min(n_envs - first);
-            let group = Starting::begin(settings, first, size, Purpose { autoreset: true, render }, monitor);
+            let purpose = Purpose { autoreset: true, render, seed: context.env(first as u32).seed };
+            let group = Starting::begin(settings, first, size, purpose, monitor);
             groups.starting.push_back(group.map_err(|error| failed(first, EnvError::new(error)))?);
         }
         while let Some(group) = groups.starting.pop_front() {
