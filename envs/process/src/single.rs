@@ -113,6 +113,11 @@ impl MultiAgentEnv for ProcessMultiAgentEnv {
                 }
             }
         }
+        let goes_on = |agent: usize| !agents.has_ended(agent) && self.0.group().shared().is_asked(agent, 0);
+        if !self.0.agents().any(goes_on) {
+            // For agents as well that took no part, or left without an end.
+            agents.terminate_all()?;
+        }
         Ok(())
     }
 
