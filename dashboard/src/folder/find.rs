@@ -141,20 +141,15 @@ impl Search {
         for (name, kind) in below {
             match kind {
                 FileType::Symlink => self.follow(&place, folder, &name, depth),
-                _ => {
-                    // One that is gone, or has become a link, is none.
-                    if let Ok(folder) = folder.folder(&name) {
-                        self.look_into(place.below(&name), &folder, depth + 1);
-                    }
-                }
+                _ => self.enter(place.below(&name), folder.folder(&name), depth + 1),
             }
         }
     }
 
     /// Looks into the folder that a link such as `latest` names, if that is in a folder that is watched.
     ///
-    /// The path is taken as it is written: where it leads is not looked at, which would tell the page's readers
-    /// what there is.
+    /// The path is taken as it is written: where it leads is not looked at, which would tell the readers of the
+    /// page what there is.
     fn follow(&mut self, place: &Place, folder: &Folder, name: &OsStr, depth: usize) {
         let link = place.path().join(name);
         if self.is_full() || !self.seen.insert(link.clone()) {
@@ -172,8 +167,17 @@ impl Search {
             return;
         };
         let place = Place::named(&root.path).below(below);
-        if let Ok(folder) = place.open() {
-            self.look_into(place, &folder, depth + 1);
+        let opened = place.open();
+        self.enter(place, opened, depth + 1);
+    }
+
+    fn enter(&mut self, place: Place, opened: io::Result<Folder>, depth: usize) {
+        use io::ErrorKind::{InvalidInput, NotADirectory, NotFound};
+        match opened {
+            Ok(folder) => self.look_into(place, &folder, depth),
+            // It is gone by now, or has become a link; or a link led to no folder.
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory | InvalidInput) => {}
+            Err(error) => self.found.problems.push(unread(place.path(), &error)),
         }
     }
 

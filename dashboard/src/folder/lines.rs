@@ -49,8 +49,8 @@ impl Lines {
         self.offset
     }
 
-    /// Calls `each` with every further complete line, without its line end, until about so many bytes are read,
-    /// and at least one line. `None` is a line that is too long.
+    /// Calls `each` with every further complete line, without its line end, until about so many bytes are
+    /// read, and at least one line. `None` is a line that is too long.
     pub(super) fn read_on<F: Read + Seek>(
         &mut self,
         file: &mut F,

@@ -157,8 +157,8 @@ mod tests {
 
     #[test]
     fn a_line_may_end_where_the_file_has_grown_meanwhile() {
-        // The last place that is looked at is where the long line begins, just before the end of the file that is
-        // read whole.
+        // The last place that is looked at is where the long line begins, just before the part that is read
+        // whole.
         let text = "y\n".repeat(127_500) + &"z".repeat(END_BYTES as usize + 1000);
         let mut file = Growing(Cursor::new(text.into_bytes()), b"z\n".to_vec());
         let mut last = Vec::new();
