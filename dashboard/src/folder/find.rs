@@ -148,8 +148,8 @@ impl Search {
 
     /// Looks into the folder that a link such as `latest` names, if that is in a folder that is watched.
     ///
-    /// The path is taken as it is written: where it leads is not looked at, which would tell the readers of the
-    /// page what there is.
+    /// The path is taken as it is written: where it leads is not looked at, which would tell the readers of
+    /// the page what there is.
     fn follow(&mut self, place: &Place, folder: &Folder, name: &OsStr, depth: usize) {
         let link = place.path().join(name);
         if self.is_full() || !self.seen.insert(link.clone()) {
