@@ -122,7 +122,7 @@ struct Stepping {
 
 impl Stepping {
     fn new(factory: &dyn EnvFactory, n_envs: usize) -> Self {
-        let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 1 };
+        let context = VectorContext { seed: 1, ..VectorContext::default() };
         let mut envs = factory.make_vector(&context, n_envs, &CallMonitor::new()).unwrap();
         let (spec, mut rng) = (envs.spec().clone(), Rng::seed_from(2));
         let (len, obs_len) = (STEPS * n_envs, spec.observation.obs_len());

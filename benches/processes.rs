@@ -137,7 +137,7 @@ struct Ours {
 
 impl Ours {
     fn new(factory: &ProcessEnvs, n_envs: usize) -> Self {
-        let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 };
+        let context = VectorContext { worker: 1, ..VectorContext::default() };
         let mut envs = factory.make_vector(&context, n_envs, &CallMonitor::new()).unwrap();
         let Space::Discrete { n } = envs.spec().action else { panic!("actions are numbers") };
         let obs_len = envs.spec().observation.obs_len();

@@ -78,7 +78,7 @@ pub use pronk_policy::{
     ActionSelection, Activation, DeviceSpec, Init, Network, Params, Policy, PolicyError, Rng, Space,
 };
 pub use pronk_rollout::{
-    ActionRef, AsyncEnv, AsyncEnvs, End, Env, EnvContext, EnvError, EnvFactory, EnvFailure, EnvSpec, Gather,
-    MultiAgentEnv, ObsMut, PolicyMapping, Step, Vectorised, check_env, check_env_twice, check_multi_agent_env,
+    ActionRef, AsyncEnv, AsyncEnvs, End, Env, EnvContext, EnvError, EnvFactory, EnvFailure, EnvPurpose, EnvSpec,
+    Gather, MultiAgentEnv, ObsMut, PolicyMapping, Step, Vectorised, check_env, check_env_twice, check_multi_agent_env,
     check_multi_agent_env_twice, evaluate, evaluate_agents,
 };

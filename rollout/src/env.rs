@@ -25,7 +25,7 @@ pub use agents::Agents;
 pub use async_env::{AsyncEnv, IntoAsyncEnv};
 pub(crate) use call_monitor::{CallGuard, HangDetector, POLLS_PER_TIMEOUT, poll_interval};
 pub use call_monitor::{CallMonitor, EnvCall};
-pub use context::{EnvContext, VectorContext};
+pub use context::{EnvContext, EnvPurpose, VectorContext};
 pub use episode::Episodes;
 pub use episode_stat::{EpisodeStat, ReturnStat};
 pub use error::EnvError;

@@ -16,7 +16,8 @@ use pronk::hosts::{MemoryNetwork, Terms};
 use pronk::prelude::*;
 use pronk::trainer::OneAgent;
 use pronk::{
-    ActionSelection, Checkpoint, DEFAULT_POLICY, Every, ResultDict, Resume, Rng, Run, TrainerBuilder, evaluate,
+    ActionSelection, Checkpoint, DEFAULT_POLICY, EnvPurpose, Every, ResultDict, Resume, Rng, Run, TrainerBuilder,
+    evaluate,
 };
 use serde_json::Value;
 
@@ -62,6 +63,33 @@ fn play(checkpoint: &Checkpoint) -> f64 {
         .unwrap()
         .return_mean()
         .unwrap()
+}
+
+#[test]
+fn a_factory_is_told_what_each_environment_is_for() {
+    for workers in [0, 2] {
+        let made = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&made);
+        let make = move |context: &EnvContext| {
+            let thread = std::thread::current().name().unwrap_or_default().to_owned();
+            seen.lock().unwrap().push((context.purpose, thread, context.worker));
+            CartPole::new()
+        };
+        let mut trainer = Trainer::new(evaluated(small(workers), 1), make).unwrap();
+        until(&mut trainer, |dict| count(dict, "made") >= 1);
+        trainer.finish().unwrap();
+        let made = made.lock().unwrap();
+        assert_eq!((made[0].0, made[0].2), (EnvPurpose::Probe, 0), "the spaces are looked at first");
+        for (purpose, thread, worker) in &made[1..] {
+            let evaluates = thread == "evaluator";
+            let due = if evaluates { EnvPurpose::Evaluation } else { EnvPurpose::Training };
+            assert_eq!(*purpose, due, "{workers} workers: {made:?}");
+            let workers = u32::from(workers > 0)..=workers as u32;
+            assert!(evaluates || workers.contains(worker), "{made:?}");
+        }
+        let evaluates = made.iter().any(|(purpose, ..)| *purpose == EnvPurpose::Evaluation);
+        assert!(evaluates && made.iter().filter(|(purpose, ..)| *purpose == EnvPurpose::Training).count() >= 2);
+    }
 }
 
 #[test]

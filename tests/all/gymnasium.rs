@@ -64,7 +64,7 @@ pub(crate) struct Stepped {
 impl Stepped {
     /// Begins an episode in each of so many.
     pub(crate) fn reset(factory: &impl EnvFactory, n_envs: usize) -> Result<Self, EnvFailure> {
-        let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 3 };
+        let context = VectorContext { worker: 1, seed: 3, ..VectorContext::default() };
         Self::of(factory.make_vector(&context, n_envs, &CallMonitor::new())?)
     }
 

@@ -9,7 +9,7 @@ use super::multi_agent::SeveralAgents;
 use super::rules::{N_EPISODES, episode_seed, play};
 use super::single_agent::SingleAgent;
 use super::unwritten::Background;
-use crate::env::{EnvContext, EnvError, EnvFailureCause, IntoEnv, IntoMultiAgentEnv, Spec};
+use crate::env::{EnvContext, EnvError, EnvFailureCause, EnvPurpose, IntoEnv, IntoMultiAgentEnv, Spec};
 
 /// Plays a few episodes in two instances side by side, a fresh one and one that has played other episodes
 /// before, and reports the first difference.
@@ -34,7 +34,7 @@ use crate::env::{EnvContext, EnvError, EnvFailureCause, IntoEnv, IntoMultiAgentE
 /// # Ok::<(), pronk_rollout::EnvCheckError>(())
 /// ```
 pub fn check_env_twice<M: IntoEnv>(make: impl Fn(&EnvContext) -> M, seed: u64) -> Result<(), EnvCheckError> {
-    let context = EnvContext { seed, ..EnvContext::default() };
+    let context = EnvContext { seed, purpose: EnvPurpose::Probe, ..EnvContext::default() };
     check_twice(|| SingleAgent::new(made(|| make(&context).into_env())?), seed)
 }
 
@@ -56,7 +56,7 @@ where
     M: IntoMultiAgentEnv,
     M::Env: 'static,
 {
-    let context = EnvContext { seed, ..EnvContext::default() };
+    let context = EnvContext { seed, purpose: EnvPurpose::Probe, ..EnvContext::default() };
     check_twice(|| SeveralAgents::new(made(|| make(&context).into_env())?), seed)
 }
 

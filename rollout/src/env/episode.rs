@@ -14,7 +14,7 @@ use super::views::ObsMut;
 /// ```
 /// use pronk_rollout::{End, EnvContext, Episodes, FailurePlace, ObsMut, Step};
 ///
-/// let mut episodes = Episodes::new(EnvContext { worker: 1, index: 0, incarnation: 0, seed: 7 });
+/// let mut episodes = Episodes::new(EnvContext { worker: 1, seed: 7, ..EnvContext::default() });
 /// let seed = episodes.next_seed();
 /// assert_eq!(episodes.begin(), seed);
 /// assert_eq!(episodes.next_place(), FailurePlace::Step { episode_seed: seed, step: 1 });
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn an_episode_of_more_steps_than_can_be_counted_goes_on_and_so_do_more_episodes() {
-        let mut episodes = Episodes::new(EnvContext { worker: 1, index: 0, incarnation: 0, seed: 7 });
+        let mut episodes = Episodes::new(EnvContext { worker: 1, seed: 7, ..EnvContext::default() });
         episodes.load(SavedEpisodes { n_begun: u64::MAX, seed: 3, len: 1, sum: 1.0 });
         let seed = episodes.next_seed();
         assert_eq!((episodes.begin(), episodes.save().n_begun), (seed, 0));

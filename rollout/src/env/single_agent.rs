@@ -47,7 +47,7 @@ use super::views::{ActionRef, ObsMut};
 ///
 /// // The factory is any closure: each worker calls it once per environment.
 /// let make = |_: &EnvContext| Corridor { length: 5.0, position: 0.0 };
-/// # let context = EnvContext { worker: 0, index: 0, incarnation: 0, seed: 0 };
+/// # let context = EnvContext::default();
 /// check_env(make(&context), 0).expect("Corridor keeps the rules");
 /// ```
 pub trait Env: Send {

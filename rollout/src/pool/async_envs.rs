@@ -12,7 +12,7 @@ use super::env_pool::PoolConfig;
 use super::factory::EnvFactory;
 use super::pool_vector_env::PoolVectorEnv;
 use crate::check::{EnvCheckError, check_env};
-use crate::env::{CallMonitor, EnvContext, EnvFailure, EnvFailureCause, IntoAsyncEnv, VectorContext};
+use crate::env::{CallMonitor, EnvContext, EnvFailure, EnvFailureCause, EnvPurpose, IntoAsyncEnv, VectorContext};
 use crate::pool::tasks::play;
 use crate::pool::{EnvTasks, MakeTask, TaskPool, TaskSlot};
 use crate::vector::VectorEnv;
@@ -91,7 +91,7 @@ where
     /// Builds an environment and checks it as [`check_env`] does. *Blocks* for a few episodes; do not call it
     /// from async code.
     pub fn check(&self, seed: u64) -> Result<(), EnvCheckError> {
-        let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed }.env(0);
+        let context = VectorContext { seed, purpose: EnvPurpose::Probe, ..VectorContext::default() }.env(0);
         let make = async || (self.make)(context).await.into_async_env();
         let env =
             Blocking::new(make).map_err(|error| EnvCheckError::of_spec("", EnvFailureCause::Error(error).into()))?;

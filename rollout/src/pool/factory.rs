@@ -3,7 +3,8 @@
 use pronk_metrics::catch;
 
 use crate::env::{
-    CallMonitor, EnvContext, EnvError, EnvFailure, EnvFailureCause, EnvSpec, FailurePlace, IntoEnv, VectorContext,
+    CallMonitor, EnvContext, EnvError, EnvFailure, EnvFailureCause, EnvPurpose, EnvSpec, FailurePlace, IntoEnv,
+    VectorContext,
 };
 use crate::pool::EnvTasks;
 use crate::vector::{SerialVectorEnv, VectorEnv};
@@ -16,7 +17,7 @@ use crate::vector::{SerialVectorEnv, VectorEnv};
 /// use pronk_rollout::{CartPole, Env, EnvContext, EnvError, EnvFactory, VectorContext, CallMonitor};
 ///
 /// fn n_envs(factory: impl EnvFactory) -> usize {
-///     let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 };
+///     let context = VectorContext { worker: 1, ..VectorContext::default() };
 ///     factory.make_vector(&context, 4, &CallMonitor::new()).map_or(0, |envs| envs.n_envs())
 /// }
 /// assert_eq!(n_envs(|_: &EnvContext| CartPole::new()), 4);
@@ -85,7 +86,7 @@ where
 /// assert_eq!(spec.name, "CartPole-v1");
 /// ```
 pub fn probe_spec(factory: &dyn EnvFactory, seed: u64) -> Result<EnvSpec, EnvFailure> {
-    let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed };
+    let context = VectorContext { seed, purpose: EnvPurpose::Probe, ..VectorContext::default() };
     Ok(build_vector(factory, &context, 1, &CallMonitor::new())?.spec().clone())
 }
 

@@ -1,5 +1,6 @@
 use crate::env::{
-    CallMonitor, EnvContext, EnvError, EnvFailure, IntoMultiAgentEnv, MultiAgentEnv, MultiAgentSpec, VectorContext,
+    CallMonitor, EnvContext, EnvError, EnvFailure, EnvPurpose, IntoMultiAgentEnv, MultiAgentEnv, MultiAgentSpec,
+    VectorContext,
 };
 use crate::vector::MultiAgentEnvs;
 
@@ -42,7 +43,7 @@ where
 /// assert_eq!(spec.agents.len(), 2);
 /// ```
 pub fn probe_multi_agent_spec(factory: &dyn MultiAgentFactory, seed: u64) -> Result<MultiAgentSpec, EnvFailure> {
-    let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed };
+    let context = VectorContext { seed, purpose: EnvPurpose::Probe, ..VectorContext::default() };
     Ok(make_envs(factory, context, 1, &CallMonitor::new())?.spec().clone())
 }
 

@@ -17,7 +17,7 @@ use crate::vector::{Kernel, NativeVectorEnv, VectorEnv};
 ///
 /// // `Trainer::new(config, Vectorised::<CartPole>::new())` in place of `|_: &EnvContext| CartPole::new()`.
 /// let factory = Vectorised::<CartPole>::new();
-/// let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 };
+/// let context = VectorContext { worker: 1, ..VectorContext::default() };
 /// let envs = factory.make_vector(&context, 256, &CallMonitor::new())?;
 /// assert_eq!((envs.n_envs(), envs.spec().name.as_str()), (256, "CartPole-v1"));
 ///

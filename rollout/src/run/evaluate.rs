@@ -11,7 +11,7 @@ use pronk_metrics::ByPolicy;
 use pronk_policy::{ActionSelection, Policy, derive_seed};
 
 use crate::act::PolicyMapping;
-use crate::env::{CallMonitor, VectorContext, seed};
+use crate::env::{CallMonitor, EnvPurpose, VectorContext, seed};
 use crate::pool::{EnvFactory, MultiAgentFactory};
 
 pub use evaluation::{AgentStat, EvaluateError, Evaluation};
@@ -165,7 +165,7 @@ pub fn evaluate_beside(
     };
     let n_envs = n_episodes.min(most);
     let seed = derive_seed(seed, &[seed::EVALUATION]);
-    let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed };
+    let context = VectorContext { seed, purpose: EnvPurpose::Evaluation, ..VectorContext::default() };
     let spectator = Spectator::new(on_frame);
     match players {
         Players::One { policy, factory } => {

@@ -197,7 +197,10 @@ impl SupervisedWorker {
             .unwrap_or_else(|text| Err(BuildError::Panic { what: "the making of the worker", text }))?;
         if let Some(spec) = &self.spec {
             let WorkerSeat { worker, incarnation, .. } = self.seat;
-            spec.check_rebuilt(&sampler.env_spec(), &VectorContext { worker, incarnation, first_env: 0, seed: 0 })?;
+            spec.check_rebuilt(
+                &sampler.env_spec(),
+                &VectorContext { worker, incarnation, ..VectorContext::default() },
+            )?;
         }
         Ok(sampler)
     }

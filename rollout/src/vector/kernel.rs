@@ -47,7 +47,7 @@ use crate::env::{EnvError, EnvSpec, Frame};
 ///     }
 /// }
 ///
-/// let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 7 };
+/// let context = VectorContext { seed: 7, ..VectorContext::default() };
 /// assert_eq!(Vectorised::<Corridor>::new().make_vector(&context, 1000, &CallMonitor::new())?.n_envs(), 1000);
 /// # Ok::<(), pronk_rollout::EnvFailure>(())
 /// ```

@@ -22,7 +22,7 @@ use crate::env::{
 /// ```
 /// use pronk_rollout::{CartPole, NativeVectorEnv, VectorContext, VectorEnv};
 ///
-/// let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 7 };
+/// let context = VectorContext { seed: 7, ..VectorContext::default() };
 /// let mut envs = NativeVectorEnv::<CartPole>::new(&context, 3)?;
 /// envs.set_state(2, [0.0, 0.0, 0.1, 0.0]);
 /// assert_eq!((envs.n_envs(), envs.state(2)), (3, [0.0, 0.0, 0.1, 0.0]));

@@ -21,7 +21,7 @@ use crate::env::{ActionRef, EnvFailure, EnvSpec, EpisodeStat, Frame, ObsMut, Res
 /// use pronk_buffer::{End, FinalObs, ObsKind};
 /// use pronk_rollout::{ActionRef, CartPole, ObsMut, SerialVectorEnv, VectorContext, VectorEnv, VectorStep, CallMonitor};
 ///
-/// let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 7 };
+/// let context = VectorContext { seed: 7, ..VectorContext::default() };
 /// let mut envs = SerialVectorEnv::new(&context, 2, &CallMonitor::new(), |_| Ok(CartPole::new()))?;
 /// let (mut obs, mut rewards, mut ends) = ([0.0; 8], [0.0; 2], [End::No; 2]);
 /// let mut final_obs = FinalObs::new(ObsKind::F32, 4);

@@ -55,7 +55,7 @@ impl WorkerConfig {
     /// Checks that environments of this spec can be normalised.
     pub(super) fn check_normalized(&self, spec: &EnvSpec) -> Result<(), EnvFailure> {
         let Self { worker, incarnation, seed, .. } = *self;
-        let context = VectorContext { worker, incarnation, first_env: 0, seed };
+        let context = VectorContext { worker, incarnation, seed, ..VectorContext::default() };
         let refused = |error| context.failure(Some(spec), 0, FailurePlace::Make, EnvFailureCause::Error(error));
         self.normalize.check(spec).map_err(refused)
     }

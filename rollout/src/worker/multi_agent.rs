@@ -66,7 +66,7 @@ impl RolloutWorker {
     ) -> Result<Self, BuildError> {
         let MultiAgentWorkerConfig { worker, incarnation, seed, policies, mapping, .. } = config;
         let (n_envs, length) = (config.num_envs_per_worker.get(), config.rollout_fragment_length.get());
-        let context = VectorContext { worker, incarnation, first_env: 0, seed };
+        let context = VectorContext { worker, incarnation, seed, ..VectorContext::default() };
         let mut envs = make_envs(factory.as_ref(), context, n_envs, &links.monitor)?;
         if links.saves_envs {
             envs.keep_for_save();
@@ -97,7 +97,7 @@ impl MakeFragments for MultiAgent {
             None => {
                 clock.enter(WorkerState::Restarting);
                 let (incarnation, seed) = (account.begin_incarnation(), self.seed);
-                let context = VectorContext { worker: account.worker(), incarnation, first_env: 0, seed };
+                let context = VectorContext { worker: account.worker(), incarnation, seed, ..VectorContext::default() };
                 let (factory, monitor) = (self.factory.as_ref(), &account.links.monitor);
                 let rebuilt = make_envs(factory, context, self.n_envs, monitor)?;
                 let now = AnyEnvSpec::MultiAgent(rebuilt.spec().clone());

@@ -13,7 +13,7 @@ use crate::vector::VectorStep;
 
 /// The return and the length of the first episode that ends.
 fn first_episode(factory: impl EnvFactory) -> (f64, u32) {
-    let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 1 };
+    let context = VectorContext { seed: 1, ..VectorContext::default() };
     let mut envs = factory.make_vector(&context, 1, &CallMonitor::new()).unwrap();
     let obs_len = envs.spec().observation.obs_len();
     let (mut obs, mut episodes) = (vec![0.0; obs_len], Vec::new());

@@ -16,7 +16,7 @@ fn drawn(kwargs: Value) -> ProcessEnvs {
 
 /// Environments of which frames are asked for, the last ones of environment 1.
 fn made(factory: &ProcessEnvs) -> Stepped {
-    let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 3 };
+    let context = VectorContext { worker: 1, seed: 3, ..VectorContext::default() };
     let mut envs = factory.make_vector_to_render(&context, 2, &CallMonitor::new()).unwrap();
     envs.keep_last_frames(1);
     Stepped::of(envs).unwrap()

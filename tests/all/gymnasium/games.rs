@@ -116,7 +116,7 @@ fn the_vectoriser_of_ale_makes_the_same_run_again() {
 
 #[test]
 fn agents_of_a_parallel_environment_keep_the_rules() {
-    let context = EnvContext { worker: 1, index: 0, incarnation: 0, seed: 1 };
+    let context = EnvContext { worker: 1, seed: 1, ..EnvContext::default() };
     for kwargs in [json!({}), json!({ "lasts": true })] {
         let mut envs = pettingzoo("pronk_test_parallel", kwargs.clone());
         if kwargs != json!({}) {
@@ -134,7 +134,7 @@ fn agents_of_a_parallel_environment_keep_the_rules() {
 
 #[test]
 fn agents_with_masks_keep_the_rules() {
-    let context = EnvContext { worker: 1, index: 0, incarnation: 0, seed: 1 };
+    let context = EnvContext { worker: 1, seed: 1, ..EnvContext::default() };
     for place in ["observation", "info"] {
         let mut envs = pettingzoo("pronk_test_parallel", json!({ "mask": place }));
         envs.program.config["action_mask"] = json!(true);
@@ -146,7 +146,7 @@ fn agents_with_masks_keep_the_rules() {
 
 #[test]
 fn an_agent_that_is_cut_off_unseen_is_an_error() {
-    let context = EnvContext { worker: 1, index: 0, incarnation: 0, seed: 1 };
+    let context = EnvContext { worker: 1, seed: 1, ..EnvContext::default() };
     let env = pettingzoo("pronk_test_parallel", json!({ "blind": true })).make(&context, &CallMonitor::new()).unwrap();
     let text = check_multi_agent_env(env, 1).unwrap_err().to_string();
     assert!(text.contains("agent chaser") && text.contains("who is truncated needs an observation"), "{text}");

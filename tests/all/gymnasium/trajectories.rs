@@ -20,7 +20,7 @@ fn cartpole() -> Stepped {
 #[test]
 fn cartpole_of_gymnasium_and_of_pronk_make_the_same_trajectories() {
     let mut theirs = cartpole();
-    let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 3 };
+    let context = VectorContext { worker: 1, seed: 3, ..VectorContext::default() };
     let mut ours = NativeVectorEnv::<CartPole>::new(&context, N_ENVS).unwrap();
     let (mut obs, mut rewards, mut ends) = ([0.0; 4 * N_ENVS], [0.0; N_ENVS], [End::No; N_ENVS]);
     ours.reset_all(ObsMut::F32(&mut obs)).unwrap();

@@ -221,7 +221,7 @@ fn check_dynamics<E: Native<N>, const N: usize>(c: &mut Case, mut env: E, want: 
 fn check_ends<E: Native<N>, const N: usize>(c: &mut Case, env: E, want: &Trajectory) -> Result<()> {
     let mut row = vec![0.0; env.spec().observation.obs_len()];
     let start = FromStart { start: env.clone(), env, max_episode_steps: want.max_episode_steps };
-    let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 0 };
+    let context = VectorContext::default();
     let mut envs = SerialVectorEnv::new(&context, 1, &CallMonitor::new(), |_| Ok(start.clone()))?;
     envs.reset_all(ObsMut::F32(&mut row))?;
 
@@ -256,7 +256,7 @@ fn check_ends<E: Native<N>, const N: usize>(c: &mut Case, env: E, want: &Traject
 fn check_vectorised<E: Native<N>, const N: usize>(c: &mut Case, initial: [f64; N], want: &Trajectory) -> Result<()> {
     // More than fill the registers, and one that is left over.
     const N_ENVS: usize = 129;
-    let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 0 };
+    let context = VectorContext::default();
     let mut envs = NativeVectorEnv::<E>::with_time_limit(&context, N_ENVS, Some(want.max_episode_steps))?;
     let obs_len = envs.spec().observation.obs_len();
     let (mut obs, mut rewards, mut ends) = (vec![0.0; N_ENVS * obs_len], vec![0.0; N_ENVS], vec![End::No; N_ENVS]);

@@ -104,7 +104,7 @@ fn a_child_in_c_keeps_the_rules_of_an_environment() {
     let envs = corridors(json!({ "length": 4, "max_episode_steps": 15 }));
     let env = envs.env().unwrap();
     check_env(env, 1).unwrap();
-    let context = EnvContext { worker: 1, index: 0, incarnation: 0, seed: 1 };
+    let context = EnvContext { worker: 1, seed: 1, ..EnvContext::default() };
     check_multi_agent_env(envs.make(&context, &CallMonitor::new()).unwrap(), 1).unwrap();
 }
 

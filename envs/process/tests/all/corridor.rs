@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pronk_env_process::{ChildOutput, ProcessEnvs, Program};
 use pronk_policy::Space;
-use pronk_rollout::{ActionRef, End, Env, EnvError, EnvSpec, Frame, ObsMut, Step, VectorContext};
+use pronk_rollout::{ActionRef, End, Env, EnvError, EnvPurpose, EnvSpec, Frame, ObsMut, Step, VectorContext};
 use serde_json::{Value, json};
 
 /// The program, compiled by the C compiler that `CC` names, or `cc`.
@@ -52,7 +52,8 @@ pub(crate) fn shell(script: &str) -> ProcessEnvs {
 }
 
 /// Of the third worker.
-pub(crate) const CONTEXT: VectorContext = VectorContext { worker: 3, incarnation: 1, first_env: 0, seed: 7 };
+pub(crate) const CONTEXT: VectorContext =
+    VectorContext { worker: 3, incarnation: 1, first_env: 0, seed: 7, purpose: EnvPurpose::Training };
 
 /// The corridor of `corridor.c`, with its defaults.
 #[derive(Default)]

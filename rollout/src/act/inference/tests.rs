@@ -33,7 +33,7 @@ fn start(network: Box<dyn Network>, first: Params) -> Run {
 #[test]
 fn workers_that_share_a_thread_make_what_they_make_by_themselves() {
     fn compare<E: Env + 'static>(make: impl Fn(&EnvContext) -> E + Copy + Send + Sync + 'static, lstm: Option<usize>) {
-        let spec = make(&EnvContext { worker: 0, index: 0, incarnation: 0, seed: 0 }).spec();
+        let spec = make(&EnvContext::default()).spec();
         let network = NetworkSpec { lstm, ..NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap() };
         let first = network.init_params(3).unwrap();
         let cpu = || Box::new(CpuNetwork::new(&network).unwrap());

@@ -9,7 +9,8 @@ use crate::envs::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulu
 use crate::vector::{SerialVectorEnv, VectorStep};
 use crate::wrappers::TimeLimit;
 
-const CONTEXT: VectorContext = VectorContext { worker: 3, incarnation: 1, first_env: 0, seed: 11 };
+const CONTEXT: VectorContext =
+    VectorContext { worker: 3, incarnation: 1, first_env: 0, seed: 11, purpose: crate::env::EnvPurpose::Training };
 
 /// More than one block, and a part of one.
 const N_ENVS: usize = 77;

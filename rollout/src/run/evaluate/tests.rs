@@ -207,8 +207,12 @@ fn an_evaluation_does_not_replay_the_training_episodes_of_its_seed() {
     let seen = seen.into_inner().unwrap();
     assert_eq!(seen.len(), 4);
     for context in seen {
-        let training =
-            VectorContext { worker: context.worker, incarnation: context.incarnation, first_env: 0, seed: 7 };
+        let training = VectorContext {
+            worker: context.worker,
+            incarnation: context.incarnation,
+            seed: 7,
+            ..VectorContext::default()
+        };
         assert_ne!(context.seed, training.env(context.index).seed);
     }
 }

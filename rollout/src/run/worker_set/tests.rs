@@ -700,7 +700,7 @@ fn the_budget_of_restarts_is_shared_and_one_more_restart_ends_the_run() {
 #[test]
 fn restarts_count_for_the_window_only() {
     let failure = || {
-        let context = crate::env::VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 };
+        let context = crate::env::VectorContext { worker: 1, ..crate::env::VectorContext::default() };
         context.failure_to_make(crate::env::EnvFailureCause::Panic("planted".into()))
     };
     let spend_two = |restart_window| {

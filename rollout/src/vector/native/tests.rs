@@ -7,7 +7,8 @@ use super::*;
 use crate::envs::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
 use crate::vector::Outcome;
 
-const CONTEXT: VectorContext = VectorContext { worker: 3, incarnation: 1, first_env: 0, seed: 5 };
+const CONTEXT: VectorContext =
+    VectorContext { worker: 3, incarnation: 1, first_env: 0, seed: 5, purpose: crate::env::EnvPurpose::Training };
 
 /// A block and a part of one.
 const N_ENVS: usize = BLOCK + 11;

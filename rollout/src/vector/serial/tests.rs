@@ -9,7 +9,8 @@ use super::*;
 use crate::env::{CallMonitor, Env, EnvContext, EnvError, EnvFailureCause, FailurePlace, Step, VectorContext};
 use crate::testing::{Counter, Fault, Hooked, MaskFault, Masks, N_ACTIONS, Watched};
 
-const CONTEXT: VectorContext = VectorContext { worker: 3, incarnation: 1, first_env: 0, seed: 0 };
+const CONTEXT: VectorContext =
+    VectorContext { worker: 3, incarnation: 1, first_env: 0, seed: 0, purpose: crate::env::EnvPurpose::Training };
 
 /// A vector of environments with what it wrote last.
 struct Played {

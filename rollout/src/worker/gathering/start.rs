@@ -19,7 +19,7 @@ pub(super) fn start_groups(
         return Err(BuildError::UnequalGroups { num_envs_per_worker: n_envs, num_env_groups: n_groups });
     }
     let config = PoolConfig {
-        context: VectorContext { worker, incarnation, first_env: 0, seed },
+        context: VectorContext { worker, incarnation, seed, ..VectorContext::default() },
         n_groups,
         group_size: n_envs / n_groups,
         env_hang_timeout,

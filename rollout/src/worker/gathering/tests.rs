@@ -95,7 +95,7 @@ fn there_is_a_moment_for_other_work_whenever_it_would_wait_for_groups() {
 #[test]
 fn waiting_for_all_or_in_turn_makes_what_one_thread_makes_bit_for_bit() {
     fn compare<E: Env + 'static>(make: impl Fn(&EnvContext) -> E + Copy + Send + Sync + 'static, use_lstm: bool) {
-        let spec = make(&EnvContext { worker: 0, index: 0, incarnation: 0, seed: 0 }).spec();
+        let spec = make(&EnvContext::default()).spec();
         let mut network = NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap();
         if use_lstm {
             network.lstm = Some(8);

@@ -38,5 +38,5 @@ pub(super) fn build(
 }
 
 fn context(config: &WorkerConfig, incarnation: u32) -> VectorContext {
-    VectorContext { worker: config.worker, incarnation, first_env: 0, seed: config.seed }
+    VectorContext { worker: config.worker, incarnation, seed: config.seed, ..VectorContext::default() }
 }

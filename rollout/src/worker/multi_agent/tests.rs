@@ -25,12 +25,7 @@ fn clock() -> StateClock<WorkerState> {
 
 /// A policy in the spaces of a [`Script`], with [`OneWeight`].
 fn scripted(frozen: Option<f32>) -> WorkerPolicy {
-    let spec = Script::new(
-        &crate::env::EnvContext { worker: 0, index: 0, incarnation: 0, seed: 0 },
-        &Diary::default(),
-        Manner::Together,
-    )
-    .spec();
+    let spec = Script::new(&crate::env::EnvContext::default(), &Diary::default(), Manner::Together).spec();
     WorkerPolicy {
         inference: Box::new(OneWeight::new()).into(),
         observation: spec.agents[0].observation.clone(),

@@ -11,7 +11,8 @@ use crate::testing::{Counter, Hooked, OneWeight, config, links};
 use crate::vector::{VectorEnv, VectorStep};
 use crate::worker::{RolloutWorker, WorkerConfig};
 
-const CONTEXT: VectorContext = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 5 };
+const CONTEXT: VectorContext =
+    VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 5, purpose: crate::env::EnvPurpose::Training };
 
 const NOTHING: NormalizerConfig = NormalizerConfig { observations: false, return_gamma: None };
 const OBSERVATIONS: NormalizerConfig = NormalizerConfig { observations: true, return_gamma: None };

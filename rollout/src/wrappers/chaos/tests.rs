@@ -60,7 +60,7 @@ fn probabilities_that_are_none_are_refused_with_their_name() {
 
 /// The first failure of three environments, and how many steps of all of them were made before.
 fn first_failure(config: ChaosConfig, incarnation: u32) -> (EnvFailure, usize) {
-    let context = VectorContext { worker: 2, incarnation, first_env: 0, seed: 9 };
+    let context = VectorContext { worker: 2, incarnation, seed: 9, ..VectorContext::default() };
     let mut envs = config.wrap(|_| CartPole::new()).make_vector(&context, 3, &CallMonitor::new()).unwrap();
     let mut obs = [0.0; 12];
     envs.reset_all(ObsMut::F32(&mut obs)).unwrap();

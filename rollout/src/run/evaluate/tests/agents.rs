@@ -153,7 +153,7 @@ fn the_same_seed_gives_the_same_evaluation_and_none_of_training() {
         let play = |seed| scripted(&mut choice(), (Manner::AtRandom, None), 40, seed).0.unwrap();
         assert_eq!(play(7), play(7));
         assert_ne!(play(7), play(8));
-        let training = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 7 };
+        let training = VectorContext { seed: 7, ..VectorContext::default() };
         let first = crate::env::Episodes::new(training.env(0)).next_seed();
         assert!(play(7).episodes.iter().all(|episode| episode.seed != first));
     }
@@ -348,4 +348,21 @@ fn the_end_of_the_run_interrupts_an_evaluation_of_several_agents() {
     let mode = &mut ActionSelection::Mode;
     let ended = evaluate_beside(players, mode, (3, 0), (&CallMonitor::new(), &token), None);
     assert!(matches!(ended, Err(EvaluateError::Interrupted)), "{ended:?}");
+}
+
+#[test]
+fn environments_know_whether_they_are_for_an_evaluation_or_only_looked_at() {
+    let purposes = Mutex::new(Vec::new());
+    let game = |context: &EnvContext| {
+        purposes.lock().unwrap().push(context.purpose);
+        TicTacToe::new()
+    };
+    let spec = crate::pool::probe_multi_agent_spec(&game, 0).unwrap();
+    let action = &spec.agents[0].action;
+    let network = NetworkSpec::for_spaces(&spec.agents[0].observation, action).unwrap();
+    let player = Policy::new(network.clone(), network.init_params(0).unwrap(), action).unwrap();
+    let (mut policies, mapping) = (ByPolicy::from([("a".into(), player)]), PolicyMapping::shared("a"));
+    evaluate_agents(&mut policies, &mapping, &mut ActionSelection::Mode, &game, 2, 0).unwrap();
+    let made = [EnvPurpose::Probe, EnvPurpose::Evaluation, EnvPurpose::Evaluation];
+    assert_eq!(*purposes.lock().unwrap(), made);
 }

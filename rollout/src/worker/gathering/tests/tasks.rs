@@ -132,7 +132,7 @@ fn failures_of(worker: &mut RolloutWorker, n: usize) -> (Vec<String>, Vec<String
 #[test]
 fn waiting_for_all_makes_what_one_thread_makes_bit_for_bit() {
     fn compare<E: Env + 'static>(make: impl Fn(&EnvContext) -> E + Copy + Send + Sync + 'static, use_lstm: bool) {
-        let spec = make(&EnvContext { worker: 0, index: 0, incarnation: 0, seed: 0 }).spec();
+        let spec = make(&EnvContext::default()).spec();
         let mut network = NetworkSpec::for_spaces(&spec.observation, &spec.action).unwrap();
         network.lstm = use_lstm.then_some(8);
         let params = network.init_params(3).unwrap();
@@ -361,9 +361,7 @@ fn as_a_vector_they_wait_for_each_other_and_play_as_on_one_thread() {
         let fault = if context.index == 1 { Fault::StepErr(1) } else { Fault::Nothing };
         Awaited(Counter::of_three().with_fault(fault))
     });
-    let mut envs = fails
-        .make_vector(&VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 0 }, 2, &CallMonitor::new())
-        .unwrap();
+    let mut envs = fails.make_vector(&VectorContext::default(), 2, &CallMonitor::new()).unwrap();
     let (mut obs, mut rewards, mut ends) = ([0.0; 6], [0.0; 2], [End::No; 2]);
     let mut final_obs = pronk_buffer::FinalObs::new(pronk_buffer::ObsKind::F32, 3);
     envs.reset_all(ObsMut::F32(&mut obs)).unwrap();
@@ -374,7 +372,7 @@ fn as_a_vector_they_wait_for_each_other_and_play_as_on_one_thread() {
     };
     assert!(step(envs.as_mut()).contains("environment 1 of rollout-0 (Counter, incarnation 0) failed at step 1"));
     assert!(step(envs.as_mut()).contains("it failed before"));
-    let context = VectorContext { worker: 0, incarnation: 0, first_env: 0, seed: 0 };
+    let context = VectorContext::default();
     assert!(
         fails
             .make_vector(&context, 0, &CallMonitor::new())

@@ -40,7 +40,7 @@ impl VectorEnv for Stuck {
     }
 
     fn load(&mut self, _: &SavedEnvs, _: ObsMut<'_>) -> Result<Vec<Restarted>, EnvFailure> {
-        let context = VectorContext { worker: 1, incarnation: 0, first_env: 0, seed: 0 };
+        let context = VectorContext { worker: 1, ..VectorContext::default() };
         match self.1 {
             NoWayBack::Errs => Err(context.failure_to_make(EnvFailureCause::Error(EnvError::new("no way back")))),
             NoWayBack::Panics => panic!("no way back"),

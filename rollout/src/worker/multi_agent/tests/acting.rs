@@ -105,8 +105,7 @@ fn memory_is_each_agents_own_goes_from_column_to_column_and_ends_with_its_episod
     let diary = Diary::default();
     let for_envs = diary.clone();
     let factory = move |context: &EnvContext| Script::new(context, &for_envs, Manner::AtRandom);
-    let env =
-        Script::new(&EnvContext { worker: 0, index: 0, incarnation: 0, seed: 0 }, &Diary::default(), Manner::AtRandom);
+    let env = Script::new(&EnvContext::default(), &Diary::default(), Manner::AtRandom);
     let (policy, params) = made_for(&env, |spec| NetworkSpec { lstm: Some(6), ..spec });
     let (links, _steps, _guard) = links();
     let policies = ByPolicy::from([("a".into(), policy)]);

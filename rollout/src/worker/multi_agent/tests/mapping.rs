@@ -126,7 +126,7 @@ struct Generous;
 impl MultiAgentEnv for Generous {
     fn spec(&self) -> MultiAgentSpec {
         let diary = Diary::default();
-        Script::new(&EnvContext { worker: 0, index: 0, incarnation: 0, seed: 0 }, &diary, Manner::Together).spec()
+        Script::new(&EnvContext::default(), &diary, Manner::Together).spec()
     }
 
     fn reset(&mut self, _: u64, agents: &mut crate::env::Agents) -> Result<(), EnvError> {
