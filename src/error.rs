@@ -62,6 +62,13 @@ pub enum TrainError {
     Resume(Box<ResumeError>),
     /// A record could not be written or read, or is not of this run.
     Record(Box<RecordError>),
+    /// No episode was completed, because environments failed again and again.
+    NoEpisode {
+        /// How often environments failed.
+        failures: u64,
+        /// The newest failure, in one line.
+        newest: String,
+    },
     /// A reporter or log folder could not be set up.
     Report(Box<ReportError>),
     /// An error of one of several policies.
@@ -98,6 +105,13 @@ impl fmt::Display for TrainError {
             Self::Checkpoint(error) => error.fmt(f),
             Self::Resume(error) => error.fmt(f),
             Self::Record(error) => error.fmt(f),
+            Self::NoEpisode { failures: 1, newest } => {
+                write!(f, "no episode was completed, because an environment failed: {newest}")
+            }
+            Self::NoEpisode { failures, newest } => write!(
+                f,
+                "no episode was completed, because environments failed {failures} times; the newest failure: {newest}"
+            ),
             Self::Report(error) => error.fmt(f),
             Self::OfPolicy { policy, cause } => write!(f, "policy '{policy}': {cause}"),
             Self::Ended { failure } => {
@@ -126,7 +140,7 @@ impl Error for TrainError {
             Self::Record(error) => error.source(),
             Self::Report(error) => error.source(),
             Self::OfPolicy { cause, .. } => cause.source(),
-            Self::Ended { .. } => None,
+            Self::NoEpisode { .. } | Self::Ended { .. } => None,
         }
     }
 }

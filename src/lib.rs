@@ -64,7 +64,9 @@ pub use run_folder::{RunFolder, RunFolderError};
 pub use run_info::{RunInfo, RunInfoError, RunState, machine};
 pub use signals::on_ctrl_c;
 pub use stop::{StopReason, StopWhen};
-pub use trainer::{ActingError, ActingHost, ActingOutcome, FailedRun, Run, Trainer, TrainerBuilder, Whole};
+pub use trainer::{
+    ActingError, ActingHost, ActingOutcome, EnvFailures, FailedRun, Run, Trainer, TrainerBuilder, Whole,
+};
 
 pub use pronk_buffer::SampleBatch;
 pub use pronk_learner::{

@@ -9,6 +9,7 @@ mod compose;
 mod cut;
 mod ending;
 mod engine;
+mod env_failures;
 mod episodes;
 mod evaluating;
 mod evaluations;
@@ -48,6 +49,7 @@ use tracing::debug_span;
 
 pub use acting::{ActingError, ActingHost, ActingOutcome};
 pub use builder::{OneAgent, SeveralAgents, TrainerBuilder};
+pub use env_failures::EnvFailures;
 pub use failed_run::FailedRun;
 pub use handle::{Trainer, TrainerState};
 pub use run::{Run, RunSummary, Whole};
@@ -122,7 +124,7 @@ impl Trainer {
     /// *Blocks* until the run has ended and the learner has finished its pass, a minute at most.
     ///
     /// # Errors
-    /// The failure that ended the run, with the rest of the run.
+    /// The failure that ended the run, or [`TrainError::NoEpisode`] at a limit, with the rest of the run.
     pub fn run(mut self, stop: StopWhen) -> Result<Run, FailedRun> {
         if let Some(env_steps) = stop.env_steps {
             self.steps.limit_env_steps(env_steps);

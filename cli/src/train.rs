@@ -187,6 +187,7 @@ impl Train {
         if self.json {
             let mut line: Value = serde_json::from_str(&run.summary().to_string())?;
             line["run"] = out.path().display().to_string().into();
+            line["failure"] = failure.map(|failure| format!("{failure:#}")).into();
             say!("{line}");
             return Ok(());
         }
@@ -196,6 +197,11 @@ impl Train {
         };
         let (env_steps, secs) = (run.steps.sampled.env, run.time.as_secs_f64());
         say!("{mean} after {env_steps} env-steps in {secs:.1} s");
+        match run.env_failures.count {
+            0 => {}
+            1 => say!("an environment failed: {LOG} in the folder says why"),
+            failures => say!("environments failed {failures} times: {LOG} in the folder says why"),
+        }
         let out = out.path().display();
         match run.reason {
             Some(StopReason::Interrupted | StopReason::Terminated) => {

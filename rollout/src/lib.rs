@@ -46,8 +46,8 @@ pub use pool::{
     probe_multi_agent_spec, probe_spec,
 };
 pub use run::{
-    AbandonedThreads, AgentStat, EvaluateError, Evaluation, Evaluator, EvaluatorState, InlineSource, JoinOutcome,
-    OnFrame, Players, PostedSeat, ResumedSeats, SpentRestarts, StartError, SupervisorState, WorkerEdges, WorkerFailure,
+    AbandonedThreads, AgentStat, EvaluateError, Evaluation, Evaluator, EvaluatorState, FailureLog, InlineSource,
+    JoinOutcome, OnFrame, Players, PostedSeat, ResumedSeats, SpentRestarts, StartError, SupervisorState, WorkerEdges, WorkerFailure,
     WorkerFailureCause, WorkerReport, WorkerSet, WorkerSetConfig, WorkerStatus, evaluate, evaluate_agents,
     evaluate_and_render, evaluate_beside,
 };

@@ -4,6 +4,7 @@ mod edges;
 mod evaluate;
 mod evaluator;
 mod failure;
+mod failure_log;
 mod inline;
 mod report;
 mod restarts;
@@ -19,6 +20,7 @@ pub use evaluate::{
 };
 pub use evaluator::{Evaluator, EvaluatorState};
 pub use failure::{WorkerFailure, WorkerFailureCause};
+pub use failure_log::FailureLog;
 pub use inline::InlineSource;
 pub use report::{AbandonedThreads, PostedSeat, WorkerReport};
 pub use restarts::SpentRestarts;

@@ -8,6 +8,7 @@ use pronk_learner::PolicyLag;
 use pronk_metrics::{ByPolicy, LearnerInfo, ResultDict, Steps, TimerStat};
 use pronk_rollout::AbandonedThreads;
 
+use super::env_failures::EnvFailures;
 use super::episodes::EpisodeHistory;
 use super::handle::{FINISH_DEADLINE, Trainer};
 use super::iteration::Iteration;
@@ -183,6 +184,7 @@ pub(super) fn trainer(
         training_iteration: TimerStat::new(),
         reporting: TimerStat::new(),
         worker_restarts: 0,
+        env_failures: EnvFailures::default(),
         worker_failures: Vec::new(),
         abandoned: AbandonedThreads::default(),
         fragments_added: Steps::default(),

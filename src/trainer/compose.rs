@@ -32,6 +32,7 @@ impl Trainer {
         let episodes = self.history.summarise(&iteration.workers);
         self.iterations += 1;
         self.worker_restarts += iteration.workers.restarts;
+        self.env_failures.add(&iteration.workers);
         self.updates += iteration.learner.updates;
         self.fragments_added += iteration.workers.steps;
         self.version = self.version.max(iteration.learner.version);

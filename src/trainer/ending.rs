@@ -34,9 +34,12 @@ impl Trainer {
         }
         let failure = self.shut_down();
         let run = self.hand_back(reason, stop);
-        match failure {
+        // A program that ends its run by itself, or a user by a signal, has not asked for episodes.
+        let reached_limit = reason.is_some_and(|reason| reason.signal_status().is_none());
+        let why_no_episode = || run.env_failures.why_no_episode(run.result.episodes_covered);
+        match failure.map(TrainError::from).or_else(|| why_no_episode().filter(|_| reached_limit)) {
             None => Ok(run),
-            Some(failure) => Err(failed(failure.into(), run)),
+            Some(cause) => Err(failed(cause, run)),
         }
     }
 
@@ -121,6 +124,7 @@ impl Trainer {
         }
         for report in &ended.unread {
             self.abandoned.fold(report.abandoned.clone());
+            self.env_failures.add(report);
         }
     }
 
@@ -158,6 +162,9 @@ impl Trainer {
             Some(result) => result,
             None => self.complete_iteration(None),
         };
+        // What has come after the last result.
+        let mut env_failures = std::mem::take(&mut self.env_failures);
+        env_failures.add(&self.iteration.workers);
         let Remains { whole, checkpoints, not_joined, time, env_steps_per_s } = std::mem::take(&mut self.remains);
         Run {
             result,
@@ -173,6 +180,7 @@ impl Trainer {
             checkpoints,
             best: self.evaluations.take().map(Evaluations::into_best).unwrap_or_default(),
             not_joined,
+            env_failures,
             worker_failures: std::mem::take(&mut self.worker_failures),
             abandoned: std::mem::take(&mut self.abandoned),
             reporter_failures: self.reporters.take_failures(),

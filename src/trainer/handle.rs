@@ -11,6 +11,7 @@ use pronk_policy::Params;
 use pronk_rollout::{AbandonedThreads, Reaper, WorkerFailure};
 
 use super::engine::Engine;
+use super::env_failures::EnvFailures;
 use super::episodes::EpisodeHistory;
 use super::evaluations::Evaluations;
 use super::iteration::Iteration;
@@ -96,6 +97,7 @@ pub struct Trainer {
     pub(super) reporting: TimerStat,
     pub(super) worker_restarts: u64,
     /// Workers that gave up.
+    pub(super) env_failures: EnvFailures,
     pub(super) worker_failures: Vec<WorkerFailure>,
     /// Threads abandoned in hung environments.
     pub(super) abandoned: AbandonedThreads,

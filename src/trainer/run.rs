@@ -8,6 +8,7 @@ use pronk_metrics::{ByPolicy, ReportError, StepTotals, ThreadTime};
 use pronk_rollout::{AbandonedThreads, WorkerFailure};
 use serde_json::json;
 
+use super::env_failures::EnvFailures;
 use crate::checkpoint::{Checkpoint, CheckpointError, save_all};
 use crate::config::TrainerConfig;
 use crate::digest::Digest;
@@ -48,6 +49,8 @@ pub struct Run {
     pub best: ByPolicy<Checkpoint>,
     /// Threads that missed their deadline and were abandoned.
     pub not_joined: Vec<String>,
+    /// Failures of environments.
+    pub env_failures: EnvFailures,
     /// Workers that gave up, during the run or at its end.
     pub worker_failures: Vec<WorkerFailure>,
     /// Threads abandoned in hung environments: the count, and the newest with their calls. Those still

@@ -9,7 +9,7 @@ use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::{FailedRun, LearnError, ReportError, Reporter, ResultDict, Run, StopReason, TrainError, TrainResult};
 
-use crate::fixtures::{Fault, Faulty, Hooked, iterations, only, small, with, without_hanging};
+use crate::fixtures::{Fault, Faulty, Hooked, alone, iterations, only, small, with, without_hanging};
 
 const REPEATS: usize = 50;
 
@@ -156,6 +156,105 @@ fn every_environment_fails() {
         assert_eq!(causes.len(), workers, "the run ends with the last worker");
         check(result, "rollout-", &["gearbox exploded", "seed", "step"]);
     });
+}
+
+/// CartPole that never begins an episode.
+struct Unresettable;
+
+impl Env for Unresettable {
+    fn spec(&self) -> pronk::EnvSpec {
+        CartPole::new().spec()
+    }
+
+    fn reset(&mut self, _seed: u64, _obs: ObsMut<'_>) -> Result<(), EnvError> {
+        Err(EnvError::new("the level file is missing"))
+    }
+
+    fn step(&mut self, _action: ActionRef<'_>, _obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        Err(EnvError::new("there is no episode"))
+    }
+}
+
+/// Workers that never give up.
+fn tolerant(workers: usize) -> TrainerConfig {
+    with(small(workers), |config| {
+        config.supervision.num_consecutive_worker_failures_tolerance = u32::MAX;
+        config.supervision.max_num_worker_restarts = u32::MAX;
+        // Without a batch of fragments the learner starves, which is not what ends these runs.
+        config.learner.learner_queue_timeout = Duration::from_secs(3600);
+    })
+}
+
+#[test]
+fn a_run_without_an_episode_because_of_failures_is_no_success() {
+    for workers in [0, 2] {
+        let FailedRun { cause, run } = without_hanging("a run whose resets fail", move || {
+            let trainer = Trainer::new(tolerant(workers), |_: &EnvContext| Unresettable).unwrap();
+            let stop = StopWhen { time: Some(Duration::from_millis(500)), ..StopWhen::default() };
+            trainer.run(stop).expect_err("nothing was trained")
+        });
+        let TrainError::NoEpisode { failures, newest } = &cause else { panic!("{workers} workers: {cause:?}") };
+        assert!(*failures == run.env_failures.count && *failures > 0, "{:?}", run.env_failures);
+        assert!(newest.contains("the level file is missing"), "{newest}");
+        assert!(cause.to_string().starts_with("no episode was completed, because environments failed "), "{cause}");
+        assert_eq!((run.reason, run.exit_status(), run.result.episodes_covered), (Some(StopReason::Time), 1, 0));
+        assert!(run.ledger_closed() && run.whole == pronk::Whole::Learner, "it can be saved and resumed");
+    }
+}
+
+#[test]
+fn a_run_with_few_failures_and_no_episode_is_none_that_failed() {
+    // Episodes do not end, and one environment fails once.
+    let failed = Arc::new(AtomicUsize::new(0));
+    let make = move |_: &EnvContext| Endless(Arc::clone(&failed), 0);
+    let mut trainer = Trainer::new(tolerant(1), make).unwrap();
+    let restarted = |result: &TrainResult| result.dict.number("workers.restarts") == Some(1.0);
+    trainer.by_ref().map(Result::unwrap).find(restarted).unwrap();
+    let stop = StopWhen { env_steps: Some(50_000), ..StopWhen::default() };
+    let run = without_hanging("a run of one long episode", move || trainer.run(stop).unwrap());
+    assert_eq!((run.env_failures.count, run.result.episodes_covered, run.exit_status()), (1, 0, 0));
+}
+
+/// An environment whose episodes do not end, and of which the first fails in its tenth step.
+struct Endless(Arc<AtomicUsize>, u32);
+
+impl Env for Endless {
+    fn spec(&self) -> pronk::EnvSpec {
+        pronk::EnvSpec { max_episode_steps: None, ..CartPole::new().spec() }
+    }
+
+    fn reset(&mut self, _seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        obs.write(&[0.0; 4])
+    }
+
+    fn step(&mut self, _action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        self.1 += 1;
+        if self.1 == 10 && self.0.fetch_add(1, Ordering::Relaxed) == 0 {
+            return Err(EnvError::new("once"));
+        }
+        obs.write(&[0.0; 4])?;
+        Ok(Step { reward: 1.0, end: End::No })
+    }
+}
+
+#[test]
+fn what_fails_is_said_while_the_run_goes_on_and_not_again_and_again() {
+    let name = "failures::what_fails_is_said_while_the_run_goes_on_and_not_again_and_again";
+    let said = alone(name, || {
+        tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+        for workers in [0, 2] {
+            let trainer = Trainer::new(tolerant(workers), |_: &EnvContext| Unresettable).unwrap();
+            let stop = StopWhen { time: Some(Duration::from_millis(500)), ..StopWhen::default() };
+            let run = trainer.run(stop).unwrap_err().run;
+            assert!(run.env_failures.count > 10, "{:?}", run.env_failures);
+        }
+    });
+    if let Some(said) = said {
+        let of = |worker: &str| format!("WARN pronk_rollout::run::failure_log: environment 0 of rollout-{worker} (");
+        assert!(said.contains(&of("0")) && (said.contains(&of("1")) || said.contains(&of("2"))), "{said}");
+        assert_eq!(said.matches("failed in reset with episode seed").count(), 2, "{said}");
+        assert_eq!(said.matches("the level file is missing").count(), 2, "{said}");
+    }
 }
 
 #[test]

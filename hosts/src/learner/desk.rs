@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use pronk_buffer::{MailboxSender, VersionReader};
 use pronk_metrics::{PolicyId, StepLedger, Steps};
-use pronk_rollout::WorkerReport;
+use pronk_rollout::{FailureLog, WorkerReport};
 use serde::de::DeserializeOwned;
 
 use super::members::{Entry, Members};
@@ -29,6 +29,7 @@ const HOST_LOST: &str = "host_lost";
 pub(super) struct HostsDesk {
     pub(super) run: DeskRun,
     members: Mutex<Members>,
+    failures: FailureLog,
 }
 
 /// What a desk knows of the run.
@@ -60,7 +61,7 @@ pub(super) struct WeightsAsked {
 impl HostsDesk {
     pub(super) fn new(run: DeskRun, first_worker: u32, parcels: Sender<Parcel>) -> Self {
         let members = Mutex::new(Members::new(run.terms, first_worker, parcels));
-        Self { run, members }
+        Self { run, members, failures: FailureLog::default() }
     }
 
     pub(super) fn members(&self) -> MutexGuard<'_, Members> {
@@ -323,6 +324,7 @@ impl HostsDesk {
         let mut report = beat.report;
         let texts = report.failures.iter_mut().chain(&mut report.abandoned.newest);
         texts.for_each(|text| *text = format!("{}: {}", session.name, shortened(text)));
+        self.failures.note(&report);
         // The trainer is gone at the end of a run only.
         let _ = self.run.reports.post(report);
         Ok(())

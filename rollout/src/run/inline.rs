@@ -12,6 +12,7 @@ use pronk_metrics::{ByPolicy, ClockReader, StepLedger};
 use pronk_policy::Params;
 
 use super::edges::ResumedSeats;
+use super::failure_log::FailureLog;
 use super::report::WorkerReport;
 use super::restarts::{RestartBudget, SpentRestarts};
 use super::supervised::{NoFragment, Shared, SupervisedWorker};
@@ -42,7 +43,8 @@ impl InlineSource {
         let (sender, reports) = mailbox(NonZeroUsize::MIN, notifier);
         let ResumedSeats { seats, restarts } = resumed;
         let budget = RestartBudget::resumed(restart, &restarts);
-        let shared = Shared { make, budget, steps, token, reports: sender, helper: None };
+        let failures = FailureLog::default();
+        let shared = Shared { make, budget, steps, token, reports: sender, failures, helper: None };
         let seat = match seats.into_iter().next() {
             Some(saved) => WorkerSeat::resumed(0, CallMonitor::new(), saved),
             None => WorkerSeat::first(0, CallMonitor::new()),

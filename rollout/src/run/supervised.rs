@@ -7,6 +7,7 @@ use pronk_metrics::{ByPolicy, StateClock, StepLedger, catch};
 use pronk_policy::{Helper, Params};
 
 use super::failure::{WorkerFailure, WorkerFailureCause};
+use super::failure_log::FailureLog;
 use super::report::{PostedSeat, WorkerReport};
 use super::restarts::{RestartBudget, Restarts, SpentRestarts};
 use crate::env::{EnvFailure, VectorContext};
@@ -25,6 +26,7 @@ pub(super) struct Shared {
     pub(super) steps: StepLedger,
     pub(super) token: ShutdownToken,
     pub(super) reports: MailboxSender<WorkerReport>,
+    pub(super) failures: FailureLog,
     pub(super) helper: Option<Helper>,
 }
 
@@ -279,6 +281,7 @@ impl SupervisedWorker {
     }
 
     pub(super) fn post(&self, report: WorkerReport) {
+        self.shared.failures.note(&report);
         // Refused only when the reader is gone: then the report is not wanted.
         let _ = self.shared.reports.post(report);
     }

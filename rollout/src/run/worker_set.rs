@@ -12,6 +12,7 @@ use pronk_metrics::StateClock;
 
 use super::edges::{CurrentEnds, ResumedSeats, WorkerEdges};
 use super::failure::WorkerFailure;
+use super::failure_log::FailureLog;
 use super::report::WorkerReport;
 use super::restarts::{RestartBudget, SpentRestarts};
 use super::start_error::StartError;
@@ -112,7 +113,8 @@ impl WorkerSet {
         let budget = RestartBudget::resumed(config.restart, &restarts);
         let spent_restarts = budget.spent();
         let (steps, helper) = (edges.steps.clone(), edges.helper);
-        let shared = Shared { make, budget, steps, token, reports: sender, helper };
+        let failures = FailureLog::default();
+        let shared = Shared { make, budget, steps, token, reports: sender, failures, helper };
         let workers = make_workers(&config, edges.ends.len(), &shared, seats)?;
         let spec = workers.first().and_then(SupervisedWorker::env_spec);
 

@@ -38,6 +38,7 @@ fn run(factory: impl EnvFactory + 'static, restart: RestartPolicy) -> Run {
         steps: steps.clone(),
         token: links.token.clone(),
         reports: sender,
+        failures: FailureLog::default(),
         helper: None,
     };
     let seat = WorkerSeat::first(1, CallMonitor::new());

@@ -144,6 +144,7 @@ impl Supervisor {
                 report.ended.push(failure);
             }
         }
+        self.shared.failures.note(&report);
         // Refused only when the reader is gone: then the report is not wanted.
         let _ = self.shared.reports.post(report);
     }

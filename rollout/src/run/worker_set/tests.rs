@@ -222,7 +222,8 @@ fn workers_are_made_side_by_side_and_come_in_order() {
     });
     let (reports, _unread) = mailbox(MAILBOX_CAPACITY, &Notifier::new());
     let budget = RestartBudget::resumed(NO_PAUSE, &ResumedSeats::default().restarts);
-    let shared = Shared { make, budget, steps, token: links.token, reports, helper: None };
+    let shared =
+        Shared { make, budget, steps, token: links.token, reports, failures: FailureLog::default(), helper: None };
     let seats = (1..4).map(|worker| WorkerSeat::first(worker, CallMonitor::new()));
     let threads: Vec<_> =
         start_together(&shared, seats).unwrap().into_iter().map(|worker| worker.thread.clone()).collect();
