@@ -252,6 +252,7 @@ impl OnThisThread {
         loop {
             if began.elapsed() >= self.patience {
                 self.shutdown.release();
+                self.monitor.give_up_at(Instant::now());
             }
             let call = self.monitor.call();
             if run.sleep(HANG_TIMEOUT).is_err() {

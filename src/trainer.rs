@@ -123,9 +123,13 @@ impl Trainer {
     ///
     /// *Blocks* until the run has ended and the learner has finished its pass, a minute at most.
     ///
+    /// The limit of time ends calls of environments in processes, too; without threads, any other call is
+    /// waited for.
+    ///
     /// # Errors
     /// The failure that ended the run, or [`TrainError::NoEpisode`] at a limit, with the rest of the run.
     pub fn run(mut self, stop: StopWhen) -> Result<Run, FailedRun> {
+        self.give_up_calls_after(stop.time);
         if let Some(env_steps) = stop.env_steps {
             self.steps.limit_env_steps(env_steps);
         }
@@ -277,6 +281,14 @@ impl Trainer {
         let since = *self.signalled.get_or_insert_with(Instant::now);
         let waits = self.saves.is_some() && self.turn_reports.is_some();
         !waits || since.elapsed() >= WAIT_FOR_ITERATION
+    }
+
+    /// Without threads, ends calls of environments in processes at the limit of time: nothing else could.
+    fn give_up_calls_after(&self, limit: Option<Duration>) {
+        let at = limit.and_then(|limit| self.started.checked_add(limit.saturating_sub(self.time_before)));
+        if let (Some(monitor), Some(at)) = (self.engine.as_ref().and_then(Engine::monitor), at) {
+            monitor.give_up_at(at);
+        }
     }
 
     /// The time of the run, that of earlier processes included.

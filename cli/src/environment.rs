@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pronk::env_process::{AtariVector, Gymnasium, PettingZoo, ProcessEnvs, Program};
+use pronk::env_process::{AtariVector, Gymnasium, PettingZoo, ProcessEnvs, Program, Wrapper};
 use pronk::envs::{
     Acrobot, CartPole, Masked, MountainCar, MountainCarContinuous, Pendulum, Recall, Rendezvous, TicTacToe,
 };
@@ -14,7 +14,7 @@ use pronk::rollout::{
 use pronk::{EnvFactory, EnvFailure, MultiAgentConfig, Vectorised};
 use serde_json::json;
 
-use crate::run_file::{EnvOptions, Policies};
+use crate::run_file::{EnvOptions, Policies, Timeout};
 
 /// An environment that a name stands for.
 #[derive(Clone)]
@@ -117,28 +117,37 @@ impl Environment {
         if let Some(name) = options.variables().into_iter().find(|name| std::env::var_os(name).is_none()) {
             return Err(EnvironmentError::Variable(name.to_owned()));
         }
-        let process = |program: Program| ProcessEnvs {
-            envs_per_process: options.envs_per_process.unwrap_or(envs_per_worker),
-            clip_rewards: options.clip_rewards,
-            ..ProcessEnvs::new(program)
+        let process = |program: Program| {
+            let defaults = ProcessEnvs::new(program);
+            ProcessEnvs {
+                envs_per_process: options.envs_per_process.unwrap_or(envs_per_worker),
+                clip_rewards: options.clip_rewards,
+                start_timeout: options.start_timeout.map_or(defaults.start_timeout, |Timeout(time)| time),
+                step_timeout: options.step_timeout.map_or(defaults.step_timeout, |Timeout(time)| time),
+                close_timeout: options.close_timeout.map_or(defaults.close_timeout, |Timeout(time)| time),
+                ..defaults
+            }
         };
+        let wrappers: Vec<Wrapper> = options.wrappers.iter().cloned().map(Wrapper::from).collect();
         let (kwargs, python) = (options.kwargs.clone(), options.python.clone());
         let (max_episode_steps, action_mask) = (options.max_episode_steps, options.action_mask);
         match name.split_once(':') {
             Some(("gymnasium", id)) if !id.is_empty() => {
-                let env = Gymnasium { kwargs, python, max_episode_steps, action_mask, ..Gymnasium::new(id) };
+                let env = Gymnasium { kwargs, python, max_episode_steps, action_mask, wrappers, ..Gymnasium::new(id) };
                 Ok(single(process(env.into())))
             }
             Some(("atari", game)) if !game.is_empty() => {
                 options.refuse(name, "max_episode_steps", max_episode_steps.is_some())?;
                 options.refuse(name, "action_mask", action_mask)?;
+                options.refuse(name, "wrappers", !wrappers.is_empty())?;
                 Ok(single(process(AtariVector { kwargs, python, ..AtariVector::new(game) }.into())))
             }
             Some(("pettingzoo", module)) if !module.is_empty() => {
                 // Each environment has a process of its own, and rewards are as they come.
                 options.refuse(name, "envs_per_process", options.envs_per_process.is_some())?;
                 options.refuse(name, "clip_rewards", options.clip_rewards.is_some())?;
-                let env = PettingZoo { kwargs, python, max_episode_steps, action_mask, ..PettingZoo::new(module) };
+                let env =
+                    PettingZoo { kwargs, python, max_episode_steps, action_mask, wrappers, ..PettingZoo::new(module) };
                 Ok(several(process(env.into())))
             }
             _ => Err(EnvironmentError::Unknown { name: name.to_owned(), nearest: nearest(name) }),
@@ -175,13 +184,26 @@ impl MultiAgent {
     }
 }
 
+/// The keys of [`EnvOptions`].
+const OPTIONS: [&str; 10] = [
+    "python",
+    "envs_per_process",
+    "kwargs",
+    "max_episode_steps",
+    "action_mask",
+    "clip_rewards",
+    "wrappers",
+    "start_timeout",
+    "step_timeout",
+    "close_timeout",
+];
+
 impl EnvOptions {
     /// Refuses every option: a native environment has none.
     fn refuse_all(&self, env: &str) -> Result<(), EnvironmentError> {
         let defaults = json!(Self::default());
         let given = json!(self);
-        let options = ["python", "envs_per_process", "kwargs", "max_episode_steps", "action_mask", "clip_rewards"];
-        options.into_iter().try_for_each(|option| self.refuse(env, option, given[option] != defaults[option]))
+        OPTIONS.into_iter().try_for_each(|option| self.refuse(env, option, given[option] != defaults[option]))
     }
 
     fn refuse(&self, env: &str, option: &'static str, is_given: bool) -> Result<(), EnvironmentError> {

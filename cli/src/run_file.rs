@@ -21,7 +21,7 @@ pub(crate) use self::entry::shown;
 pub use self::entry::{Entry, Source};
 pub use self::error::FileError;
 use self::keys::{ALGORITHMS, Keys};
-pub(crate) use self::tables::{EnvOptions, Log, MultiAgent, Policies, Stop, env_steps};
+pub(crate) use self::tables::{EnvOptions, Log, MultiAgent, Policies, Stop, Timeout, env_steps};
 
 /// Every setting of a run, checked.
 #[derive(Clone, Debug, PartialEq)]

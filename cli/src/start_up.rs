@@ -2,7 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use pronk::signals::{CtrlC, on_signal};
@@ -12,6 +15,9 @@ use crate::run_lock::RunLock;
 
 /// Where the first files of a run are while the run that it overwrites is still there.
 const STAGED: &str = ".starting";
+
+/// The shortest time that a run has to begin.
+const SHORTEST: Duration = Duration::from_secs(1);
 
 /// The folder of a run that has not begun. It is removed, or left as it was, if the run cannot begin, and at
 /// Ctrl-C and SIGTERM, which end the process: the trainer does not listen for them yet.
@@ -23,6 +29,8 @@ pub(crate) struct StartUp {
     /// `None` once it is kept or removed.
     made: Arc<Mutex<Option<Made>>>,
     listening: CtrlC,
+    /// Closes when the run begins, or cannot.
+    _starting: Option<Sender<()>>,
 }
 
 /// What is removed if the run does not begin.
@@ -50,7 +58,7 @@ impl StartUp {
         let files = staged.clone().unwrap_or_else(|| folder.path().to_owned());
         *slot = Some(Made { folder: folder.clone(), staged });
         drop(slot);
-        let start_up = Self { folder, lock: held, files, made, listening };
+        let start_up = Self { folder, lock: held, files, made, listening, _starting: None };
         match start_up.make_files_folder(overwrites) {
             Ok(()) => Ok(start_up),
             Err(error) => Err(start_up.failed(error)),
@@ -64,6 +72,33 @@ impl StartUp {
             fs::remove_dir_all(path).with_context(|| format!("cannot remove {}", path.display()))?;
         }
         fs::create_dir_all(path).with_context(|| format!("cannot create {}", path.display()))
+    }
+
+    /// Ends the process with an error if the run has not begun within its limit of time: what waits for an
+    /// environment that does not start cannot look at the clock.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
+    pub(crate) fn limit(&mut self, limit: Option<Duration>) -> Result<()> {
+        let Some(limit) = limit.map(|limit| limit.max(SHORTEST)) else { return Ok(()) };
+        let (starts, start) = channel::<()>();
+        let made = Arc::clone(&self.made);
+        let wait = move || {
+            if start.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                let mut made = lock(&made);
+                if made.is_some() {
+                    let secs = limit.as_secs_f64();
+                    note!(
+                        "error: the run has not begun within {secs} s, its `stop.time`: making its environments takes longer"
+                    );
+                    exit(&mut made, 1);
+                }
+            }
+        };
+        let spawned = thread::Builder::new().name("start-up".to_owned()).spawn(wait);
+        spawned.context("cannot start the thread that waits for the limit of time")?;
+        self._starting = Some(starts);
+        Ok(())
     }
 
     /// The folder of the run.
@@ -118,14 +153,17 @@ impl Made {
 
 /// Ends the process after a signal.
 fn end(made: &Mutex<Option<Made>>, reason: StopReason) {
-    // Locked until the process has ended, so that the run does not begin meanwhile.
-    let mut made = lock(made);
+    exit(&mut lock(made), reason.signal_status().unwrap_or(1))
+}
+
+/// Removes what was made and ends the process. It is locked until then, so that the run does not begin.
+fn exit(made: &mut Option<Made>, status: u8) -> ! {
     if let Some(Err(error)) = made.take().map(Made::discard) {
         note!("error: {error:#}");
     }
     // The main thread may be waiting for an environment that does not start.
     #[allow(clippy::disallowed_methods)]
-    std::process::exit(reason.signal_status().unwrap_or(1).into())
+    std::process::exit(status.into())
 }
 
 fn move_files(from: &Path, to: &Path) -> std::io::Result<()> {

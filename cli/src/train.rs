@@ -83,7 +83,10 @@ impl Train {
         // Before the folder: what is refused makes none.
         let prometheus = file.log.prometheus.as_deref().map(bind_prometheus).transpose()?;
         let dashboard = self.dashboard.as_deref().map(|address| self.bind(address)).transpose()?;
-        let start_up = StartUp::begin(self.overwrite, || self.folder(resumed.as_ref(), file.config.seed))?;
+        let mut start_up = StartUp::begin(self.overwrite, || self.folder(resumed.as_ref(), file.config.seed))?;
+        if let Err(error) = start_up.limit(file.stop.when().time) {
+            return Err(start_up.failed(error));
+        }
         let (trainer, info) = match self.start(&file, env, resumed.as_ref(), &start_up, (prometheus, dashboard)) {
             Ok(begun) => begun,
             Err(error) => return Err(start_up.failed(error)),

@@ -182,7 +182,7 @@ impl Engine {
 
     /// Without threads: one pass of the learner, with the sampling it needs. With threads, nothing.
     pub(super) fn step_inline(&mut self) -> Result<Stepped, TrainError> {
-        let Self::Inline { learner_loop, .. } = self else {
+        let Self::Inline { learner_loop, monitor, .. } = self else {
             return Ok(Stepped::GoesOn);
         };
         match learner_loop.step().map_err(inline_failure)? {
@@ -191,6 +191,8 @@ impl Engine {
             StepOutcome::Quarantined(quarantine) => tracing::warn!(%quarantine, "batch quarantined"),
             // After Ctrl-C, which the caller checks next.
             StepOutcome::Closed(ClosedBy::ShutdownGuard) => {}
+            // At the limit of time, which the caller checks next, too.
+            StepOutcome::Closed(_) if monitor.has_to_give_up() => {}
             StepOutcome::Closed(_) => return Ok(Stepped::Ended),
         }
         Ok(Stepped::GoesOn)

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pronk::env_process::Wrapper;
 use pronk::{Every, StopWhen};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
@@ -26,6 +27,82 @@ pub(crate) struct EnvOptions {
     pub(crate) action_mask: bool,
     /// Clips the rewards that are learned from to ± this; not of `pettingzoo:…`.
     pub(crate) clip_rewards: Option<f32>,
+    /// Wrappers, innermost first; not of `atari:…`.
+    pub(crate) wrappers: Vec<WrapperOf>,
+    /// How long making an environment may take; `None` for the default.
+    pub(crate) start_timeout: Option<Timeout>,
+    /// How long a step, or a reset, of an environment may take; `None` for the default.
+    pub(crate) step_timeout: Option<Timeout>,
+    /// How long a process may take to close its environments; `None` for the default.
+    pub(crate) close_timeout: Option<Timeout>,
+}
+
+/// A wrapper by its name, `"module:name"`, or with arguments, `{ name = "module:name", kwargs = { … } }`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "GivenWrapper")]
+pub(crate) struct WrapperOf {
+    name: String,
+    kwargs: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected \"module:name\", or { name = \"module:name\", kwargs = { … } }")]
+enum GivenWrapper {
+    Name(String),
+    WithArguments(NamedWrapper),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedWrapper {
+    name: String,
+    #[serde(default)]
+    kwargs: Map<String, Value>,
+}
+
+impl From<GivenWrapper> for WrapperOf {
+    fn from(given: GivenWrapper) -> Self {
+        match given {
+            GivenWrapper::Name(name) => Self { name, kwargs: Map::new() },
+            GivenWrapper::WithArguments(NamedWrapper { name, kwargs }) => Self { name, kwargs },
+        }
+    }
+}
+
+impl From<WrapperOf> for Wrapper {
+    fn from(WrapperOf { name, kwargs }: WrapperOf) -> Self {
+        Self { kwargs, ..Self::new(name) }
+    }
+}
+
+/// A time that something may take: a number of seconds, or a text such as "5 min".
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "GivenTime", into = "f64")]
+pub(crate) struct Timeout(pub(crate) Duration);
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected seconds, such as 90, or a time, such as \"5 min\"")]
+enum GivenTime {
+    Secs(f64),
+    Text(String),
+}
+
+impl TryFrom<GivenTime> for Timeout {
+    type Error = &'static str;
+
+    fn try_from(given: GivenTime) -> Result<Self, Self::Error> {
+        let time = match given {
+            GivenTime::Secs(secs) => Duration::try_from_secs_f64(secs).ok(),
+            GivenTime::Text(text) => text.parse().ok().and_then(as_time),
+        };
+        time.filter(|time| !time.is_zero()).map(Self).ok_or("needs seconds, such as 90, or a time, such as \"5 min\"")
+    }
+}
+
+impl From<Timeout> for f64 {
+    fn from(Timeout(time): Timeout) -> Self {
+        time.as_secs_f64()
+    }
 }
 
 impl Default for EnvOptions {
@@ -37,6 +114,10 @@ impl Default for EnvOptions {
             max_episode_steps: None,
             action_mask: false,
             clip_rewards: None,
+            wrappers: Vec::new(),
+            start_timeout: None,
+            step_timeout: None,
+            close_timeout: None,
         }
     }
 }

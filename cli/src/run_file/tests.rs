@@ -49,6 +49,36 @@ fn flags_win_over_the_file_and_later_ones_over_earlier_ones() {
 }
 
 #[test]
+fn limits_and_wrappers_of_processes_can_be_set() {
+    let text = r#"env = "gymnasium:env:Case-v0"
+[env_options]
+start_timeout = "5 min"
+step_timeout = 2.5
+wrappers = ["m:Flat", { name = "m:Scaled", kwargs = { by = 2 } }]
+"#;
+    let file = parse(text, &["env_options.close_timeout=30 s"]).unwrap();
+    let options = &file.env_options;
+    let times = [options.start_timeout, options.step_timeout, options.close_timeout];
+    assert_eq!(times.map(|time| time.map(f64::from)), [Some(300.0), Some(2.5), Some(30.0)]);
+    let wrappers = json!([{ "name": "m:Flat", "kwargs": {} }, { "name": "m:Scaled", "kwargs": { "by": 2 } }]);
+    assert_eq!(json!(options.wrappers), wrappers);
+    let written = file.to_toml().unwrap();
+    assert_eq!(parse(&written, &[]).unwrap(), file, "{written}");
+    let flag = r#"env_options.wrappers=["m:Other"]"#;
+    assert_eq!(json!(parse(text, &[flag]).unwrap().env_options.wrappers), json!([{ "name": "m:Other", "kwargs": {} }]));
+    let set = |flag: &str| parse("env = \"x\"", &[flag]);
+    assert_eq!(set("env_options.step_timeout=none").unwrap().env_options.step_timeout, None);
+    for wrong in ["0", "-1", "soon", "5 env-steps", "true"] {
+        let error = set(&format!("env_options.start_timeout={wrong}")).unwrap_err();
+        assert!(error.contains("`env_options.start_timeout`") && error.contains("\"5 min\""), "{error}");
+    }
+    for wrong in ["3", "[3]", "[{ name = \"m:A\", kwarg = {} }]"] {
+        let error = set(&format!("env_options.wrappers={wrong}")).unwrap_err();
+        assert!(error.contains("`env_options.wrappers`"), "{error}");
+    }
+}
+
+#[test]
 fn none_stands_for_no_value_where_no_text_is_expected() {
     let file = parse("env = \"none\"\ngrad_clip = \"none\"", &["stop.env_steps=none"]).unwrap();
     assert_eq!((file.env.as_str(), file.config.learner.grad_clip, file.stop.env_steps), ("none", None, None));

@@ -265,3 +265,80 @@ fn a_folder_that_another_process_has_locked_is_refused_and_stays_as_it_is() {
     }
     assert!(files(folder) == before, "what is refused changes nothing");
 }
+
+/// A program that is started in the place of Python.
+fn interpreter(folder: &Path, script: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = folder.join("interpreter");
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Trains with it, for so long.
+fn train_with_interpreter(folder: &Path, time: &str, args: &[&str]) -> (i32, String, String) {
+    gymnasium(folder);
+    let interpreter = format!("env_options.python={}", folder.join("interpreter").display());
+    let time = format!("stop.time={time}");
+    let train = ["train", "gymnasium.toml", "--out", "run", "--set", &interpreter, "--set", &time];
+    pronk(folder, &[&train[..], args].concat())
+}
+
+#[test]
+fn the_limit_of_time_also_ends_a_run_whose_environments_do_not_start() {
+    let folder = tempfile::tempdir().unwrap();
+    interpreter(folder.path(), "exec sleep 600");
+    let began = Instant::now();
+    let (status, text, errors) = train_with_interpreter(folder.path(), "2 s", &[]);
+    assert!(status == 1 && text.is_empty(), "{text}{errors}");
+    assert!(errors.contains("error: the run has not begun within 2 s, its `stop.time`"), "{errors}");
+    assert!(began.elapsed() < Duration::from_secs(120), "it waited for the environment");
+    assert!(!folder.path().join("run").exists());
+}
+
+/// An environment in a process that ends at its first reset.
+const FAILS: &str = r#"
+read greeting
+echo '{"protocol":1,"name":"Fake","max_episode_steps":null,"agents":[{"name":"agent","observation":{"box":{"low":[0.0],"high":[1.0],"shape":[1],"dtype":"f32"}},"action":{"discrete":{"n":2}},"action_mask":false}]}'
+read size
+echo "$size"
+sleep 0.3
+echo "the simulator did not come up" >&2
+exit 3"#;
+
+const PATIENT: &str = "supervision.num_consecutive_worker_failures_tolerance=1000";
+
+#[test]
+fn a_run_whose_environments_always_fail_says_why_and_is_no_success() {
+    for workers in ["0", "1"] {
+        let folder = tempfile::tempdir().unwrap();
+        interpreter(folder.path(), FAILS);
+        let workers = format!("workers.num_rollout_workers={workers}");
+        let began = Instant::now();
+        let args = ["--set", &workers, "--set", PATIENT, "--set", "log.console=false"];
+        let (status, text, errors) = train_with_interpreter(folder.path(), "6 s", &args);
+        assert_eq!(status, 1, "{workers}: {text}{errors}");
+        assert!(began.elapsed() < Duration::from_secs(120), "{workers}: the limit of time is not obeyed");
+        let warned = errors.lines().filter(|line| line.contains("WARN environment 0 of rollout-"));
+        assert_eq!(warned.count(), 1, "{workers}: {errors}");
+        assert!(errors.contains("the simulator did not come up"), "{errors}");
+        let sentence = "no episode was completed, because ";
+        assert!(errors.lines().last().unwrap().starts_with(&format!("error: {sentence}")), "{errors}");
+        assert!(text.contains("no episode has ended after 0 env-steps") && text.contains(" failed"), "{text}");
+        let run = folder.path().join("run");
+        let log = fs::read_to_string(run.join("log.txt")).unwrap();
+        assert!(log.contains("failed in reset with episode seed"), "{log}");
+        let info: Value = serde_json::from_str(&fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
+        assert!(info["outcome"]["failure"].as_str().unwrap().starts_with(sentence), "{info}");
+        assert_eq!(info["outcome"]["reason"], "time");
+        let (_, table, _) = pronk(folder.path(), &["compare", "run"]);
+        assert!(table.contains("failed"), "{table}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    interpreter(folder.path(), FAILS);
+    let (status, line, errors) = train_with_interpreter(folder.path(), "6 s", &["--json", "--set", PATIENT]);
+    let line: Value = serde_json::from_str(&line).unwrap();
+    assert!(
+        status == 1 && line["failure"].as_str().unwrap().contains("no episode was completed, because "),
+        "{line}{errors}"
+    );
+}

@@ -65,7 +65,7 @@ struct child {
     uint8_t *ends, *asked, (*masks)[ACTIONS], *frame;
 };
 
-enum moment { FIRST_LINE, SECOND_LINE, RESET_ANSWER, STEP_ANSWER, FRAME_ANSWER, CLOSE };
+enum moment { FIRST_LINE, SECOND_LINE, BEGIN, RESET_ANSWER, STEP_ANSWER, FRAME_ANSWER, CLOSE };
 static const char *misbehave(struct child *c, enum moment moment, const char *honest);
 
 /* ---- The environment ---- */
@@ -89,6 +89,7 @@ static void begin(struct child *c, uint32_t env) {
     c->header->env = env;
     c->header->call = RESET;
     c->episodes[env] = (struct episode){.position = c->seeds[env] % 3};
+    misbehave(c, BEGIN, NULL);
     show(c, env);
 }
 
@@ -367,6 +368,8 @@ static const char *misbehave(struct child *c, enum moment moment, const char *ho
         return shorter;
     }
     if (LIES(SECOND_LINE, "size")) return "{\"shared_bytes\":64}\n";
+    if (LIES(FIRST_LINE, "naps")) usleep(c->n_envs * 1200000); /* no lie: each environment takes its time */
+    if (LIES(BEGIN, "naps")) usleep(1200000);
     if (LIES(RESET_ANSWER, "unasked")) {
         say(honest);
         usleep(50000); /* long enough to be read by itself */

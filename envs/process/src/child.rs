@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use command_fds::{CommandFdExt, FdMapping};
-use pronk_metrics::{StateClock, TimeLedger};
+use pronk_metrics::StateClock;
+use pronk_rollout::CallMonitor;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -38,6 +39,12 @@ pub(crate) const GRACE: Duration = Duration::from_secs(1);
 /// busy machine takes seconds.
 const ENDING: Duration = Duration::from_secs(10);
 
+/// How often a wait looks for what else ends it.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The shortest wait that is worth a message.
+const LONG: Duration = Duration::from_secs(10);
+
 /// The longest line.
 const MAX_LINE: usize = 64 << 20;
 
@@ -58,6 +65,11 @@ pub(crate) struct Child {
     /// Its clock in the time ledger; `None` once it was reaped.
     clock: Option<StateClock<ChildState>>,
     processor_time: Arc<ChildProcessorTime>,
+    /// Of the worker that it belongs to.
+    monitor: CallMonitor,
+    /// How long a wait takes before the next message. It doubles, so that a slow child is not always spoken
+    /// of.
+    speaks_after: Duration,
     /// Never written to: the kernel ends the child's group when it is closed.
     _shutdown: OwnedFd,
 }
@@ -69,8 +81,8 @@ pub(crate) struct Deadline {
     pub(crate) doing: &'static str,
     pub(crate) since: Instant,
     pub(crate) limit: Duration,
-    /// The setting that `limit` comes from.
-    pub(crate) setting: &'static str,
+    /// The setting that `limit` comes from, and its value, which is for each environment.
+    pub(crate) setting: (&'static str, Duration),
 }
 
 impl Deadline {
@@ -91,13 +103,14 @@ enum For {
 }
 
 impl Child {
-    /// Starts a program with `memory` open, a clock in `time`, and the `seed` of its construction.
+    /// Starts a program with `memory` open, the `seed` of its construction, and a clock in the ledger of
+    /// `monitor`.
     pub(crate) fn start(
         program: &Program,
         seed: u64,
         memory: OwnedFd,
         output: ChildOutput,
-        time: &TimeLedger,
+        monitor: &CallMonitor,
     ) -> Result<Self, ProcessError> {
         let command = program.name();
         let cannot = |what| {
@@ -140,7 +153,7 @@ impl Child {
             let _ = process.wait();
         })?;
         let processor_time = Arc::new(ChildProcessorTime::new(process.id()));
-        let clock = time.start_process("env-process", ChildState::Starting, Arc::clone(&processor_time) as _);
+        let clock = monitor.time().start_process("env-process", ChildState::Starting, Arc::clone(&processor_time) as _);
         Ok(Self {
             command,
             process,
@@ -152,6 +165,8 @@ impl Child {
             close_timeout: GRACE,
             clock: Some(clock),
             processor_time,
+            monitor: monitor.clone(),
+            speaks_after: LONG,
             _shutdown: shutdown,
         })
     }
@@ -176,9 +191,7 @@ impl Child {
             match orders.write(rest) {
                 Ok(written) => rest = &rest[written..],
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if !self.wait(For::Orders, deadline.left())? {
-                        return Err(self.silent(deadline));
-                    }
+                    self.wait_until(For::Orders, deadline, &mut || false)?;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // The child has ended; its output or exit status says why.
@@ -207,16 +220,19 @@ impl Child {
         self.say(&[order], deadline)
     }
 
-    /// Waits until there is something to read, which the next call handles.
+    /// Waits a moment for something to read, which the next call handles.
     pub(crate) fn listen(&self, deadline: &Deadline) {
-        let _ = self.ready(For::Answers, Some(deadline.left()));
+        let _ = self.ready(For::Answers, Some(deadline.left().min(LOOK)));
     }
 
-    /// Reads the answer, one byte. Without one in time the child is killed.
-    pub(crate) fn answer(&mut self, deadline: &Deadline) -> Result<u8, ProcessError> {
-        if !self.wait(For::Answers, deadline.left())? {
-            return Err(self.silent(deadline));
-        }
+    /// Reads the answer, one byte. Without one in time the child is killed; where it has `moved` on, such as
+    /// to another of its environments, its time begins anew.
+    pub(crate) fn answer(
+        &mut self,
+        deadline: &Deadline,
+        has_moved: &mut dyn FnMut() -> bool,
+    ) -> Result<u8, ProcessError> {
+        self.wait_until(For::Answers, deadline, has_moved)?;
         let mut bytes = [0; 256];
         match self.read(&mut bytes)? {
             0 => Err(self.died()),
@@ -232,10 +248,11 @@ impl Child {
     pub(crate) fn line(&mut self, deadline: &Deadline) -> Result<Vec<u8>, ProcessError> {
         let (mut line, mut bytes) = (Vec::new(), vec![0; 1 << 16]);
         loop {
-            let left = deadline.left();
-            if !self.wait(For::Answers, left)? || left.is_zero() {
+            // However much it says, and however slowly.
+            if deadline.left().is_zero() {
                 return Err(self.silent(deadline));
             }
+            self.wait_until(For::Answers, deadline, &mut || false)?;
             let n = match self.read(&mut bytes)? {
                 0 if line.is_empty() => return Err(self.died()),
                 0 => {
@@ -284,8 +301,9 @@ impl Child {
     fn silent(&mut self, deadline: &Deadline) -> ProcessError {
         let waited = deadline.since.elapsed();
         self.finish(Duration::ZERO);
-        let Deadline { doing, setting, .. } = *deadline;
-        ProcessError::Silent { command: self.command.clone(), doing, setting, waited, output: self.output.text() }
+        let Deadline { doing, setting: (setting, value), .. } = *deadline;
+        let (command, output) = (self.command.clone(), self.output.text());
+        ProcessError::Silent { command, doing, setting, value, waited, output }
     }
 
     /// The error of a child that ended or closed a pipe.
@@ -311,6 +329,46 @@ impl Child {
                 Ok(n) => return Ok(n),
             }
         }
+    }
+
+    /// Waits for `what` until the deadline, which begins anew where the child has moved on. Says so if it
+    /// takes long.
+    ///
+    /// # Errors
+    /// The child has ended, or is killed: after its time, or when the worker has to give up.
+    fn wait_until(
+        &mut self,
+        what: For,
+        deadline: &Deadline,
+        has_moved: &mut dyn FnMut() -> bool,
+    ) -> Result<(), ProcessError> {
+        let mut current = *deadline;
+        while !self.wait(what, current.left().min(LOOK))? {
+            if has_moved() {
+                current.since = Instant::now();
+            } else if current.left().is_zero() {
+                return Err(self.silent(&current));
+            }
+            if self.monitor.has_to_give_up() {
+                self.finish(Duration::ZERO);
+                return Err(ProcessError::GivenUp { command: self.command.clone(), doing: deadline.doing });
+            }
+            self.monitor.keep_alive();
+            let waited = deadline.since.elapsed();
+            if waited >= self.speaks_after {
+                self.speaks_after = 2 * waited;
+                let (process, (setting, value)) = (self.process.id(), deadline.setting);
+                tracing::warn!(
+                    "process {process} (`{}`): {:.0} s have passed while {}; `env_options.{setting}` is {:.0} s for each \
+                     environment",
+                    self.command,
+                    waited.as_secs_f64(),
+                    deadline.doing,
+                    value.as_secs_f64()
+                );
+            }
+        }
+        Ok(())
     }
 
     /// Waits for `what` and forwards the child's standard error meanwhile; `false` after `timeout`.
@@ -414,13 +472,13 @@ mod tests {
     fn what_a_child_says_unasked_is_not_taken_for_an_answer() {
         let program = Program { args: vec!["-c".into(), "printf k; sleep 60".into()], ..Program::new("/bin/sh") };
         let (_, theirs) = Unmapped::create().unwrap();
-        let mut child = Child::start(&program, 0, theirs, ChildOutput::Hidden, &TimeLedger::new()).unwrap();
+        let mut child = Child::start(&program, 0, theirs, ChildOutput::Hidden, &CallMonitor::new()).unwrap();
         assert!(child.wait(For::Answers, Duration::from_secs(60)).unwrap());
         let deadline = Deadline {
             doing: "it waited",
             since: Instant::now(),
             limit: Duration::from_secs(60),
-            setting: "step_timeout",
+            setting: ("step_timeout", Duration::from_secs(60)),
         };
         let text = child.order(b's', &deadline).unwrap_err().to_string();
         assert!(text.contains("it wrote \"k\" before it was asked for anything"), "{text}");

@@ -70,8 +70,10 @@ pub enum ProcessError {
     },
     /// The process did not answer in time; it has been killed.
     #[error(
-        "its process `{command}` has said nothing for {:.1} s while {doing}, and was killed: raise `{setting}` if it takes longer{}",
+        "its process `{command}` has said nothing for {:.1} s while {doing}, and was killed: raise `{setting}`, which a \
+         config file calls `env_options.{setting}` and is {:.1} s for each environment, if it takes longer{}",
         .waited.as_secs_f64(),
+        .value.as_secs_f64(),
         last_words(.output)
     )]
     Silent {
@@ -81,10 +83,20 @@ pub enum ProcessError {
         doing: &'static str,
         /// The setting that limits the time.
         setting: &'static str,
+        /// Its value, for one environment.
+        value: Duration,
         /// The time waited.
         waited: Duration,
         /// What it last wrote to its standard error or output.
         output: String,
+    },
+    /// The run ended, or its time was up, before the process answered; it has been killed.
+    #[error("its process `{command}` was killed with the end of the run, while {doing}")]
+    GivenUp {
+        /// The program.
+        command: String,
+        /// What it was doing.
+        doing: &'static str,
     },
     /// The process was ended after an earlier failure.
     #[error("its process `{command}` was ended after an earlier failure: make new environments")]

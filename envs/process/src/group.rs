@@ -47,15 +47,16 @@ impl Starting {
         let deadline = Deadline {
             doing: "it made its environments",
             since: Instant::now(),
-            limit: envs.start_timeout,
-            setting: "start_timeout",
+            // They are made one after the other, and one more may be made to ask whether it can be drawn.
+            limit: envs.start_timeout.saturating_mul(n_envs as u32 + u32::from(render)),
+            setting: ("start_timeout", envs.start_timeout),
         };
         let (memory, theirs) = Unmapped::create().map_err(|source| ProcessError::System {
             command: envs.program.name(),
             what: "make the shared memory",
             source,
         })?;
-        let mut child = Child::start(&envs.program, seed, theirs, envs.output, monitor.time())?;
+        let mut child = Child::start(&envs.program, seed, theirs, envs.output, monitor)?;
         let greeting = Greeting { protocol: PROTOCOL, envs: n_envs, autoreset, config: &envs.program.config, render };
         child.say(&line(&greeting), &deadline)?;
         Ok(Self { child, memory, first_env, n_envs, autoreset, close_timeout: envs.close_timeout, deadline })
@@ -79,7 +80,7 @@ impl Starting {
         let line_of_theirs = child.line(&deadline)?;
         greeting::agreed(&line_of_theirs, shared.bytes()).map_err(|bad| not_understood(&mut child, bad))?;
         child.is_ready(close_timeout);
-        Ok(Group { child, shared, one_by_one, renders, first_env })
+        Ok(Group { child, shared, told: (0, 0), one_by_one, renders, first_env })
     }
 }
 
@@ -101,6 +102,8 @@ fn line(value: &impl serde::Serialize) -> Vec<u8> {
 pub(crate) struct Group {
     child: Child,
     shared: Shared,
+    /// The environment and the call of the newest order.
+    told: (usize, u32),
     one_by_one: bool,
     renders: bool,
     first_env: usize,
@@ -147,7 +150,8 @@ impl Group {
     /// Sends an order to all environments, or to the `only` one.
     pub(crate) fn order(&mut self, order: Order, only: Option<usize>, deadline: &Deadline) -> Result<(), Failed> {
         // Written, so that a failure is not attributed to the child's previous call.
-        self.shared.set_call(only.unwrap_or(0), order as u32);
+        self.told = (only.unwrap_or(0), order as u32);
+        self.shared.set_call(self.told.0, self.told.1);
         self.child.order(order.byte(only), deadline).map_err(|error| self.failed(order, error))
     }
 
@@ -156,9 +160,19 @@ impl Group {
         self.child.listen(deadline);
     }
 
-    /// Waits for the answer to an order.
+    /// Waits for the answer to an order. The deadline is for each call of an environment, as far as the child
+    /// says which one it calls.
     pub(crate) fn answer(&mut self, order: Order, deadline: &Deadline) -> Result<(), Failed> {
-        let error = match self.child.answer(deadline) {
+        let Self { child, shared, told, .. } = self;
+        // A step and the reset after it, of each environment; a child that says more has lost its way.
+        let (mut seen, mut calls) = (*told, 2 * shared.n_envs());
+        let mut has_moved = || {
+            let before = std::mem::replace(&mut seen, shared.call());
+            let has_moved = seen != before && calls > 0;
+            calls -= usize::from(has_moved);
+            has_moved
+        };
+        let error = match child.answer(deadline, &mut has_moved) {
             Ok(b'k') => return Ok(()),
             Ok(b'e') => self.raised(),
             Ok(other) => {

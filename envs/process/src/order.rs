@@ -33,6 +33,7 @@ impl Order {
             Order::Step => "its environments took a step",
             Order::Render => "an environment was drawn",
         };
-        Deadline { doing, since: Instant::now(), limit: envs.step_timeout, setting: "step_timeout" }
+        let limit = envs.step_timeout;
+        Deadline { doing, since: Instant::now(), limit, setting: ("step_timeout", limit) }
     }
 }

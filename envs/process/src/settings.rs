@@ -36,10 +36,12 @@ pub struct ProcessEnvs {
     /// busy. The processes of a worker wait for each other in every step, so a worker per process is faster:
     /// by a quarter for CartPole on two cores. A worker's last process may hold fewer.
     pub envs_per_process: usize,
-    /// How long a process may take to make its environments.
+    /// How long a process may take to make an environment; with several, so many times as long. What takes
+    /// more than ten seconds is said in a warning.
     pub start_timeout: Duration,
-    /// How long a process may take for a step, or a reset, of all its environments. Set it below the run's
-    /// `env_hang_timeout`, which abandons a thread where this kills a process.
+    /// How long a process may take for a step, or a reset, of an environment; one that does not say which
+    /// environment it calls, for those of all. The run's `env_hang_timeout` is for environments in this
+    /// process.
     pub step_timeout: Duration,
     /// How long a process may take to close its environments, one after the other, before it is killed; 0
     /// kills it at once. The end of a run waits for it, workers do not; without a run, dropping the
@@ -57,7 +59,8 @@ pub struct ProcessEnvs {
 /// ```
 /// use pronk_env_process::{ChildOutput, Gymnasium, ProcessEnvs};
 ///
-/// let quiet = ProcessEnvs { output: ChildOutput::Hidden, ..ProcessEnvs::new(Gymnasium::new("CartPole-v1")) };
+/// let quiet = ProcessEnvs { output: ChildOutput::Hidden, ..ProcessEnvs::new(Gymnasium::new("CartPole-v1"))
+/// };
 /// # let _ = quiet;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,12 +73,13 @@ pub enum ChildOutput {
 }
 
 impl ProcessEnvs {
-    /// Four environments per process, which may take a minute to start or step, and ten seconds to close.
+    /// Four environments per process, which may take five minutes to start, a minute to step, and ten seconds
+    /// to close.
     pub fn new(program: impl Into<Program>) -> Self {
         Self {
             program: program.into(),
             envs_per_process: 4,
-            start_timeout: Duration::from_secs(60),
+            start_timeout: Duration::from_secs(300),
             step_timeout: Duration::from_secs(60),
             close_timeout: Duration::from_secs(10),
             clip_rewards: None,

@@ -26,6 +26,8 @@ pub struct CallMonitor {
     time: TimeLedger,
     /// `None` outside a run.
     reaper: Option<ReaperHandle>,
+    /// When calls are to be given up; shared by all threads of the worker.
+    give_up_at: Arc<Mutex<Option<Instant>>>,
 }
 
 #[derive(Debug, Default)]
@@ -69,7 +71,7 @@ impl CallMonitor {
     /// The same monitor, with the time ledger and the reaper of a run.
     #[must_use]
     pub fn of_run(&self, time: &TimeLedger, reaper: &ReaperHandle) -> Self {
-        Self { shared: Arc::clone(&self.shared), time: time.clone(), reaper: Some(reaper.clone()) }
+        Self { time: time.clone(), reaper: Some(reaper.clone()), ..self.clone() }
     }
 
     /// A monitor of another thread's calls, in the same run.
@@ -90,6 +92,24 @@ impl CallMonitor {
             Some(reaper) => reaper.add(thread, limit, end),
             None => end(),
         }
+    }
+
+    /// Has calls that can be interrupted, such as those of processes, end with an error from `at` on; of two
+    /// times the earlier counts. For a worker on the thread that ends its run.
+    pub fn give_up_at(&self, at: Instant) {
+        let mut set = self.give_up_at.lock().unwrap_or_else(PoisonError::into_inner);
+        *set = Some(set.map_or(at, |set| set.min(at)));
+    }
+
+    /// Whether a call that can be interrupted is to end. To be asked every few hundred milliseconds.
+    pub fn has_to_give_up(&self) -> bool {
+        self.give_up_at.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|at| Instant::now() >= at)
+    }
+
+    /// The worker is still in its call, and sees to it that it ends: what measures for how long the call has
+    /// hung begins anew. For calls that have a limit of their own.
+    pub fn keep_alive(&self) {
+        self.shared.calls.renew();
     }
 
     /// The call that the worker is in; `None` while it is outside its environments.

@@ -210,6 +210,9 @@ impl SupervisedWorker {
     /// Waits until the pause before a restart is over.
     pub(super) fn pause(&mut self, timeout: Duration) -> Result<(), NoFragment> {
         let Some(left) = self.restarts.pause_left() else { return Ok(()) };
+        if self.seat.monitor.has_to_give_up() {
+            return Err(NoFragment::Closed);
+        }
         self.clock.enter(WorkerState::Restarting);
         self.shared.token.sleep(left.min(timeout)).map_err(|_closed| NoFragment::Closed)?;
         if left > timeout {
@@ -221,8 +224,9 @@ impl SupervisedWorker {
 
     /// Decides whether the worker tries again or gives up, which `report` then says.
     pub(super) fn recover(&mut self, missed: Missed, report: &mut WorkerReport) -> Result<(), NoFragment> {
-        // The supervisor has paid for the restart of one that it has replaced.
-        if self.seat.monitor.is_taken_over() {
+        // The supervisor has paid for the restart of one that it has replaced; and what fails when the time
+        // of the run is up may have failed because of that.
+        if self.seat.monitor.is_taken_over() || self.seat.monitor.has_to_give_up() {
             return Err(NoFragment::Closed);
         }
         let survived = match missed {

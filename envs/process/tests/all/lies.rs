@@ -77,11 +77,37 @@ fn a_program_that_is_no_child_is_found_out() {
 #[test]
 fn a_program_that_does_not_answer_is_waited_for_so_long() {
     let asked = Instant::now();
-    let envs = ProcessEnvs { start_timeout: Duration::from_secs(2), ..shell("echo thinking >&2; sleep 600") };
-    let words =
-        ["has said nothing for", "while it made its environments, and was killed: raise `start_timeout`", "thinking"];
+    let envs = ProcessEnvs { start_timeout: Duration::from_millis(700), ..shell("echo thinking >&2; sleep 600") };
+    let words = [
+        "has said nothing for",
+        "while it made its environments, and was killed: raise `start_timeout`",
+        "`env_options.start_timeout`",
+        "0.7 s for each environment",
+        "thinking",
+    ];
     says(&refusal(&envs), &words);
     assert!(asked.elapsed() < Duration::from_secs(60), "the caller waited until the program ended");
+}
+
+#[test]
+fn limits_are_for_each_environment_and_not_for_all_of_a_process() {
+    // Three environments of a process take 3.6 s to be made, and again to begin.
+    let limit = Duration::from_secs(3);
+    let envs = ProcessEnvs { start_timeout: limit, step_timeout: limit, ..liars("naps") };
+    let mut envs = envs.make_vector(&CONTEXT, N_ENVS, &CallMonitor::new()).unwrap();
+    envs.reset_all(ObsMut::F32(&mut [0.0; 2 * N_ENVS])).unwrap();
+}
+
+#[test]
+fn a_wait_ends_when_the_worker_has_to_give_up() {
+    let asked = Instant::now();
+    let monitor = CallMonitor::new();
+    monitor.give_up_at(Instant::now() + Duration::from_millis(500));
+    // The earlier of two times counts.
+    monitor.give_up_at(Instant::now() + Duration::from_secs(3600));
+    let made = shell("sleep 600").make_vector(&CONTEXT, N_ENVS, &monitor);
+    says(&made.err().unwrap().to_string(), &["was killed with the end of the run, while it made its environments"]);
+    assert!(asked.elapsed() < Duration::from_secs(60), "the caller waited for the program");
 }
 
 #[test]

@@ -72,6 +72,12 @@ impl Calls {
         self.pass();
     }
 
+    /// Begins the present call anew.
+    pub(super) fn renew(&self) {
+        self.pass();
+        self.pass();
+    }
+
     #[inline]
     pub(super) fn at(&self, index: u32, place: FailurePlace) {
         let (kind, episode_seed, step) = match place {

@@ -40,3 +40,30 @@ fn a_call_that_came_back_cannot_be_taken_over() {
     let _inside = monitor.enter(0);
     assert!(monitor.take_over(&call).is_none(), "nor one that was followed by another");
 }
+
+#[test]
+fn a_call_that_is_kept_alive_begins_anew_for_who_looks_for_hangs() {
+    let monitor = CallMonitor::new();
+    monitor.at(2, STEP_7);
+    let inside = monitor.enter(3);
+    let call = monitor.call().unwrap();
+    monitor.keep_alive();
+    let later = monitor.call().expect("the worker is still inside");
+    assert_eq!((later.index, later.place, later.incarnation), (call.index, call.place, call.incarnation));
+    assert!(later != call && monitor.take_over(&call).is_none());
+    drop(inside);
+    monitor.keep_alive();
+    assert_eq!(monitor.call(), None, "outside of its environments");
+}
+
+#[test]
+fn all_threads_of_a_worker_give_up_at_the_earliest_time() {
+    let monitor = CallMonitor::new();
+    let other = monitor.of_another_thread();
+    assert!(!monitor.has_to_give_up());
+    other.give_up_at(Instant::now() + Duration::from_secs(3600));
+    assert!(!monitor.has_to_give_up());
+    monitor.give_up_at(Instant::now());
+    other.give_up_at(Instant::now() + Duration::from_secs(3600));
+    assert!(monitor.has_to_give_up() && other.has_to_give_up());
+}
