@@ -13,7 +13,8 @@ use pronk_buffer::shutdown;
 use pronk_metrics::{ByPolicy, write_whole};
 use pronk_policy::{ActionSelection, Policy};
 use pronk_rollout::{
-    CallMonitor, EnvFactory, EpisodeStat, Evaluation, Frame, MultiAgentFactory, Players, PolicyMapping, evaluate_beside,
+    Audience, CallMonitor, EnvFactory, EpisodeStat, Evaluation, EvaluationPlan, Frame, MultiAgentFactory, OnProgress,
+    Players, PolicyMapping, evaluate_beside,
 };
 
 use animation::Animation;
@@ -92,8 +93,8 @@ impl VideoOptions {
 
 /// Plays an episode of the environment that `factory` makes and records it; `None` if that draws no frames.
 ///
-/// Equal seeds give the episode with which [`evaluate`](crate::evaluate) begins. It is played to its end, also
-/// where the video ends earlier.
+/// Equal seeds give the episode with which [`evaluate`](crate::evaluate) begins. It is played to its end,
+/// also where the video ends earlier.
 pub fn record_episode(
     policy: &mut Policy,
     choice: &mut ActionSelection,
@@ -114,7 +115,7 @@ pub fn evaluate_and_record(
     seed: u64,
     options: &VideoOptions,
 ) -> Result<(Evaluation, Option<Video>), VideoError> {
-    record(Players::One { policy, factory }, choice, (n_episodes, seed), options)
+    play_and_record(Players::One { policy, factory }, choice, EvaluationPlan::new(n_episodes, seed), None, options)
 }
 
 /// As [`evaluate_agents`](crate::evaluate_agents), and records the first episode of environment 0; `None` if
@@ -127,13 +128,17 @@ pub fn evaluate_agents_and_record(
     seed: u64,
     options: &VideoOptions,
 ) -> Result<(Evaluation, Option<Video>), VideoError> {
-    record(Players::Several { policies, mapping, factory }, choice, (n_episodes, seed), options)
+    let players = Players::Several { policies, mapping, factory };
+    play_and_record(players, choice, EvaluationPlan::new(n_episodes, seed), None, options)
 }
 
-fn record(
+/// As [`evaluate_and_record`] or [`evaluate_agents_and_record`], for any plan; says how far it has come, if
+/// asked.
+pub fn play_and_record(
     players: Players<'_>,
     choice: &mut ActionSelection,
-    episodes: (usize, u64),
+    plan: EvaluationPlan,
+    on_progress: Option<&mut OnProgress<'_>>,
     options: &VideoOptions,
 ) -> Result<(Evaluation, Option<Video>), VideoError> {
     options.check()?;
@@ -141,8 +146,10 @@ fn record(
     let mut on_frame = |frame: Frame| recorder.take(&frame);
     let (_guard, token) = shutdown();
     let beside = (&CallMonitor::new(), &token);
-    let evaluation = evaluate_beside(players, choice, episodes, beside, Some(&mut on_frame))
-        .map_err(|error| VideoError::Play(Box::new(error)))?;
+    let on_progress = on_progress.map(|on_progress| on_progress as &mut OnProgress<'_>);
+    let audience = Audience { on_frame: Some(&mut on_frame), on_progress };
+    let evaluation =
+        evaluate_beside(players, choice, plan, beside, audience).map_err(|error| VideoError::Play(Box::new(error)))?;
     let video = recorder.video(&evaluation)?;
     Ok((evaluation, video))
 }

@@ -1,19 +1,27 @@
 //! `pronk evaluate`.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
+use std::io::{IsTerminal as _, stderr};
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueHint;
 use comfy_table::Table;
-use pronk::rollout::{Evaluation, ReturnStat};
-use pronk::video::{Video, VideoOptions, evaluate_agents_and_record, evaluate_and_record};
-use pronk::{ActionSelection, Rng, evaluate, evaluate_agents};
+use pronk::buffer::shutdown;
+use pronk::rollout::{
+    Audience, CallMonitor, Evaluation, EvaluationPlan, OnProgress, Players, Progress, ReturnStat, evaluate_beside,
+};
+use pronk::video::{Video, VideoOptions, play_and_record};
+use pronk::{ActionSelection, Rng};
 use serde_json::{Value, json};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::environment::Environment;
+use crate::messages;
 use crate::run_dir::RunDir;
 use crate::run_file::RunFile;
 use crate::table::{count, number, table};
@@ -41,6 +49,10 @@ pub(crate) struct Evaluate {
     /// Sample actions from the policy's distribution, as in training, instead of taking the most likely one
     #[arg(long)]
     sample: bool,
+    /// End an episode that goes on after so many steps [default: that of the run's evaluations, 108000 unless
+    /// set, or the environment's own limit if that is higher]
+    #[arg(long, value_name = "N")]
+    max_episode_steps: Option<NonZeroU32>,
     /// Record the first episode as an animated PNG, which every browser plays
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     video: Option<PathBuf>,
@@ -56,6 +68,10 @@ impl Evaluate {
             return Err(unusable(anyhow!("--video writes an animated PNG: let {} end in .png", path.display())));
         }
         let file = run.settings()?;
+        if !self.json {
+            // Such as that an environment takes its time to start.
+            tracing_subscriber::registry().with(messages::to_terminal()).init();
+        }
         let (played, video) = self.play(&run, &file)?;
         if self.json {
             say!("{}", json_line(&run, &file, &played));
@@ -71,6 +87,13 @@ impl Evaluate {
                 say!("{}", by_policy_and_agent(&played));
             }
         }
+        if !self.json && played.n_cut_short > 0 {
+            let (cut_short, n) = (played.n_cut_short, played.episodes.len());
+            say!(
+                "{cut_short} of {n} episodes did not end by themselves: they count with the return that they had come \
+                 to at the limit of steps, which --max-episode-steps sets"
+            );
+        }
         // After the figures, which are there whatever becomes of the video.
         if let Some(path) = &self.video {
             let drawn = video.with_context(|| format!("{} draws no frames, so there is no video", file.env))?;
@@ -83,32 +106,72 @@ impl Evaluate {
         let envs_per_process = file.config.workers.num_envs_per_worker;
         let env = Environment::named(&file.env, &file.env_options, envs_per_process).map_err(unusable)?;
         let mut policies = if self.best { run.best_policies() } else { run.policies() }?;
-        let (episodes, seed) = (self.episodes.get(), self.seed.unwrap_or(SEED));
-        let options = VideoOptions::default();
+        let (n_episodes, seed) = (self.episodes.get(), self.seed.unwrap_or(SEED));
+        let max_episode_steps = self.max_episode_steps.map(NonZeroU32::get);
+        let max_episode_steps = max_episode_steps.or(file.config.evaluation.max_episode_steps);
+        let plan = EvaluationPlan { n_episodes, seed, max_episode_steps };
         let mut selection =
             if self.sample { ActionSelection::Sample(Rng::seed_from(seed)) } else { ActionSelection::Mode };
-        Ok(match env {
+        let (single, several, mapping);
+        let mut only;
+        let players = match env {
             Environment::Single(env) => {
                 let n = policies.len();
-                let Some((_, mut policy)) = policies.pop_first().filter(|_| n == 1) else {
+                let Some((_, policy)) = policies.pop_first().filter(|_| n == 1) else {
                     bail!("{} has {n} policies, but {} has one agent", run.path.display(), file.env);
                 };
-                match &self.video {
-                    None => (evaluate(&mut policy, &mut selection, &env, episodes, seed)?, None),
-                    Some(_) => evaluate_and_record(&mut policy, &mut selection, &env, episodes, seed, &options)?,
-                }
+                (single, only) = (env, policy);
+                Players::One { policy: &mut only, factory: &single }
             }
             Environment::Several(env) => {
-                let mapping = env.policies(file.multi_agent.policies, file.config.seed)?.policy_mapping;
-                match &self.video {
-                    None => (evaluate_agents(&mut policies, &mapping, &mut selection, &env, episodes, seed)?, None),
-                    Some(_) => {
-                        let players = (&mut policies, &mapping);
-                        evaluate_agents_and_record(players, &mut selection, &env, episodes, seed, &options)?
-                    }
-                }
+                mapping = env.policies(file.multi_agent.policies, file.config.seed)?.policy_mapping;
+                several = env;
+                Players::Several { policies: &mut policies, mapping: &mapping, factory: &several }
             }
-        })
+        };
+        let mut shown = Shown::default();
+        let mut show = |progress| shown.show(progress, n_episodes);
+        let is_seen = !self.json && stderr().is_terminal();
+        let on_progress: Option<&mut OnProgress<'_>> = if is_seen { Some(&mut show) } else { None };
+        let played = match &self.video {
+            None => {
+                let (_guard, token) = shutdown();
+                let beside = (&CallMonitor::new(), &token);
+                let audience = Audience { on_progress, ..Audience::default() };
+                let played = evaluate_beside(players, &mut selection, plan, beside, audience);
+                played.map(|played| (played, None)).map_err(anyhow::Error::from)
+            }
+            Some(_) => {
+                let played = play_and_record(players, &mut selection, plan, on_progress, &VideoOptions::default());
+                played.map_err(anyhow::Error::from)
+            }
+        };
+        shown.clear();
+        played
+    }
+}
+
+/// The line on the terminal that says how far the evaluation has come.
+#[derive(Default)]
+struct Shown {
+    /// When it was last written; at first, when the first step was made.
+    last: Option<Instant>,
+    is_there: bool,
+}
+
+impl Shown {
+    fn show(&mut self, Progress { episodes, steps }: Progress, of: usize) {
+        if self.last.get_or_insert_with(Instant::now).elapsed() >= Duration::from_secs(1) {
+            (self.last, self.is_there) = (Some(Instant::now()), true);
+            crate::note(format_args!("\r{episodes} of {of} episodes, {steps} steps of each environment\x1b[K"));
+        }
+    }
+
+    /// Leaves the line to what follows.
+    fn clear(&self) {
+        if self.is_there {
+            crate::note(format_args!("\r\x1b[K"));
+        }
     }
 }
 
@@ -120,6 +183,7 @@ fn json_line(run: &RunDir, file: &RunFile, played: &Evaluation) -> Value {
         "episodes": returns.len(),
         "episode_return_mean": played.return_mean(),
         "episode_return_std": played.return_std(),
+        "episodes_cut_short": played.n_cut_short,
         "episode_len_mean": played.len_mean(),
         "episode_returns": returns,
     });

@@ -46,10 +46,10 @@ pub use pool::{
     probe_multi_agent_spec, probe_spec,
 };
 pub use run::{
-    AbandonedThreads, AgentStat, EvaluateError, Evaluation, Evaluator, EvaluatorState, FailureLog, InlineSource,
-    JoinOutcome, OnFrame, Players, PostedSeat, ResumedSeats, SpentRestarts, StartError, SupervisorState, WorkerEdges, WorkerFailure,
-    WorkerFailureCause, WorkerReport, WorkerSet, WorkerSetConfig, WorkerStatus, evaluate, evaluate_agents,
-    evaluate_and_render, evaluate_beside,
+    AbandonedThreads, AgentStat, Audience, EvaluateError, Evaluation, EvaluationPlan, Evaluator, EvaluatorState,
+    FailureLog, InlineSource, JoinOutcome, OnFrame, OnProgress, Players, PostedSeat, Progress, ResumedSeats,
+    SpentRestarts, StartError, SupervisorState, WorkerEdges, WorkerFailure, WorkerFailureCause, WorkerReport,
+    WorkerSet, WorkerSetConfig, WorkerStatus, evaluate, evaluate_agents, evaluate_and_render, evaluate_beside,
 };
 pub use vector::{Kernel, KernelAction, NativeVectorEnv, Outcome, SerialVectorEnv, VectorEnv, VectorStep};
 pub use worker::{

@@ -15,8 +15,8 @@ mod worker_set;
 
 pub use edges::{ResumedSeats, WorkerEdges};
 pub use evaluate::{
-    AgentStat, EvaluateError, Evaluation, OnFrame, Players, evaluate, evaluate_agents, evaluate_and_render,
-    evaluate_beside,
+    AgentStat, Audience, EvaluateError, Evaluation, EvaluationPlan, OnFrame, OnProgress, Players, Progress, evaluate,
+    evaluate_agents, evaluate_and_render, evaluate_beside,
 };
 pub use evaluator::{Evaluator, EvaluatorState};
 pub use failure::{WorkerFailure, WorkerFailureCause};

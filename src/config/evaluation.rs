@@ -85,16 +85,24 @@ pub struct EvaluationConfig {
     pub episodes: usize,
     /// How actions are selected (the most likely ones).
     pub selection: Selection,
+    /// After how many steps an episode is ended that goes on, so that an evaluation ends; it counts with the
+    /// return that it has come to. `None`, the default, for 108,000, or the environment's own limit if that
+    /// is higher.
+    pub max_episode_steps: Option<u32>,
 }
 
 impl Default for EvaluationConfig {
     fn default() -> Self {
-        Self { every: None, episodes: 20, selection: Selection::Mode }
+        Self { every: None, episodes: 20, selection: Selection::Mode, max_episode_steps: None }
     }
 }
 
 impl EvaluationConfig {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
+        if self.max_episode_steps == Some(0) {
+            let reason = "an episode has a step; for the usual limit, leave it out";
+            return Err(refuse("evaluation.max_episode_steps", 0, reason));
+        }
         let reason = match self.episodes {
             0 => "an evaluation needs an episode; to evaluate never, leave evaluation.every out",
             1..=MOST_EPISODES => return Ok(()),

@@ -31,6 +31,8 @@ pub(super) struct Evaluations {
     video: (Option<String>, Option<String>),
     /// Episodes that have come in since the last result, and their env-steps.
     this_iter: (u64, u64),
+    /// Those of them that the limit of steps has ended.
+    cut_short_this_iter: u64,
 }
 
 /// From where on the next evaluation is counted for: where the last one began, or the run.
@@ -70,6 +72,7 @@ impl Evaluations {
             best: best.kept(),
             video: (None, None),
             this_iter: (0, 0),
+            cut_short_this_iter: 0,
         }
     }
 
@@ -142,8 +145,19 @@ impl Evaluations {
     }
 
     fn take_in(&mut self, report: Report) -> Option<CheckpointError> {
-        let Report { figures, made, episodes, env_steps, failed, is_interrupted, last_failure, best, unsaved, video } =
-            report;
+        let Report {
+            figures,
+            made,
+            episodes,
+            env_steps,
+            cut_short,
+            failed,
+            is_interrupted,
+            last_failure,
+            best,
+            unsaved,
+            video,
+        } = report;
         if let Some(Running { since, missed, .. }) = self.running.take().filter(|_| is_interrupted) {
             // As if it had not begun, for the checkpoint that follows.
             self.since = since;
@@ -153,6 +167,7 @@ impl Evaluations {
         self.failed += failed;
         self.last_failure = last_failure.or(self.last_failure.take());
         self.this_iter = (self.this_iter.0 + episodes, self.this_iter.1 + env_steps);
+        self.cut_short_this_iter += cut_short;
         self.newest = figures.or(self.newest.take());
         match video {
             Some(Ok(name)) => self.video = (Some(name), None),
@@ -181,6 +196,7 @@ impl Evaluations {
     pub(super) fn write_into(&mut self, dict: &mut ResultDict, env_steps: u64) {
         let mut set = |key: &str, value| dict.set(&format!("evaluation.{key}"), value);
         let (episodes, steps) = std::mem::take(&mut self.this_iter);
+        let cut_short = std::mem::take(&mut self.cut_short_this_iter);
         let (newest, best) = (self.newest.as_ref(), self.best_score.as_ref());
         set(
             "episode_reward_mean",
@@ -190,6 +206,7 @@ impl Evaluations {
         set("episode_reward_max", json!(newest.map(|figures| figures.return_max)));
         set("episode_len_mean", json!(newest.map(|figures| figures.len_mean)));
         set("episodes_this_iter", json!(episodes));
+        set("episodes_cut_short_this_iter", json!(cut_short));
         set("num_env_steps_sampled_this_iter", json!(steps));
         set("weights_version", json!(newest.map(|figures| figures.score.version)));
         set("at_env_steps", json!(newest.map(|figures| figures.score.env_steps)));

@@ -7,9 +7,7 @@ use std::time::Instant;
 use pronk_buffer::{Fold, Notifier, ShutdownToken, Versioned};
 use pronk_metrics::{ByPolicy, StateClock, TimeLedger, catch};
 use pronk_policy::Params;
-use pronk_rollout::{
-    CallMonitor, EnvFailure, EvaluateError, Evaluation, EvaluatorState, FailurePlace, OnFrame, ReaperHandle,
-};
+use pronk_rollout::{CallMonitor, EnvFailure, EvaluateError, Evaluation, EvaluatorState, OnFrame, ReaperHandle};
 use tracing::debug_span;
 
 use super::best::Best;
@@ -45,6 +43,8 @@ pub(super) struct Report {
     pub(super) episodes: u64,
     pub(super) env_steps: u64,
     pub(super) failed: u64,
+    /// Episodes that the limit of steps has ended.
+    pub(super) cut_short: u64,
     /// Whether the end of the run interrupted the newest.
     pub(super) is_interrupted: bool,
     pub(super) last_failure: Option<String>,
@@ -63,6 +63,7 @@ impl Fold for Report {
         self.episodes += later.episodes;
         self.env_steps += later.env_steps;
         self.failed += later.failed;
+        self.cut_short += later.cut_short;
         self.is_interrupted = later.is_interrupted;
         self.last_failure = later.last_failure.or(self.last_failure.take());
         self.best = later.best.or(self.best.take());
@@ -79,7 +80,8 @@ pub(super) fn start(
     (time, reaper): (&TimeLedger, &ReaperHandle),
 ) -> io::Result<Evaluator> {
     let monitor = CallMonitor::new().of_run(time, reaper);
-    let mut work = Work { spec, config, monitor, token: token.clone(), best, videos, causes: Vec::new() };
+    let (of_run, causes) = (token.clone(), Vec::new());
+    let mut work = Work { spec, config, monitor, token: of_run, best, videos, causes, warns_of_limit: true };
     Evaluator::start(token, notifier, time, move |order, clock| {
         let evaluated = catch(|| work.evaluate(&order, clock));
         evaluated.unwrap_or_else(|panic| work.failure(&order, panic.clone(), &format!("it panicked: {panic}")))
@@ -96,6 +98,28 @@ struct Work {
     videos: Option<VideoFolder>,
     /// Of the failures that were logged.
     causes: Vec<String>,
+    /// Whether no episode was ended by the limit of steps yet.
+    warns_of_limit: bool,
+}
+
+/// Why an evaluation was not made.
+enum Failed {
+    Interrupted,
+    /// `cause` tells failures apart that happen in different places.
+    Because {
+        cause: String,
+        what: String,
+    },
+}
+
+impl From<EvaluateError> for Failed {
+    fn from(error: EvaluateError) -> Self {
+        match error {
+            EvaluateError::Interrupted => Self::Interrupted,
+            EvaluateError::Env(failure) => Self::Because { cause: failure.cause.to_string(), what: in_words(&failure) },
+            error => Self::Because { cause: error.to_string(), what: error.to_string() },
+        }
+    }
 }
 
 impl Work {
@@ -103,26 +127,29 @@ impl Work {
         clock.enter(EvaluatorState::Evaluating);
         let began = Instant::now();
         let mut recorder = self.videos.as_ref().map(|_| Recorder::new(VideoOptions::default()));
-        let played = debug_span!("evaluate").in_scope(|| self.play(order, recorder.as_mut()));
+        let mut played = self.play(order, recorder.as_mut());
+        let mut not_drawn = None;
+        if recorder.is_some()
+            && let Err(Failed::Because { what, .. }) = &played
+        {
+            // The same episodes again: what can be played and not drawn fails with a picture only, wherever
+            // it does so.
+            let reason = format!("{what}; the run has no more videos");
+            played = self.play(order, None);
+            if played.is_ok() {
+                tracing::warn!("{reason}");
+                (self.videos, not_drawn) = (None, Some(reason));
+            }
+        }
         let mut report = match played {
             Ok(evaluation) => {
                 let report = self.judge(&evaluation, order, began);
                 clock.enter(EvaluatorState::Saving);
                 let video = debug_span!("save_video").in_scope(|| self.save_video(recorder, &evaluation, order));
-                Report { video, ..report }
+                Report { video: not_drawn.map(Err).or(video), ..report }
             }
-            Err(error) => match *error {
-                EvaluateError::Interrupted => return Report { is_interrupted: true, ..Report::default() },
-                EvaluateError::Env(failure) if matches!(failure.place, FailurePlace::Render { .. }) => {
-                    // What cannot be drawn can still be played.
-                    self.videos = None;
-                    let reason = format!("{}; the run has no more videos", in_words(&failure));
-                    tracing::warn!("{reason}");
-                    return Report { video: Some(Err(reason)), ..self.evaluate(order, clock) };
-                }
-                EvaluateError::Env(failure) => self.failure(order, failure.cause.to_string(), &in_words(&failure)),
-                error => self.failure(order, error.to_string(), &error.to_string()),
-            },
+            Err(Failed::Interrupted) => return Report { is_interrupted: true, ..Report::default() },
+            Err(Failed::Because { cause, what }) => self.failure(order, cause, &what),
         };
         if self.best.is_unsaved() {
             clock.enter(EvaluatorState::Saving);
@@ -131,13 +158,17 @@ impl Work {
         report
     }
 
-    fn play(&self, order: &Order, recorder: Option<&mut Recorder>) -> Result<Evaluation, Box<EvaluateError>> {
+    fn play(&self, order: &Order, recorder: Option<&mut Recorder>) -> Result<Evaluation, Failed> {
         let beside = (&self.monitor, &self.token);
         let play =
             |on_frame: Option<&mut OnFrame<'_>>| self.spec.evaluate(&self.config, &order.published, beside, on_frame);
-        match recorder {
+        let play = || match recorder {
             Some(recorder) => play(Some(&mut |frame| recorder.take(&frame))),
             None => play(None),
+        };
+        match debug_span!("evaluate").in_scope(|| catch(play)) {
+            Ok(played) => played.map_err(|error| Failed::from(*error)),
+            Err(panic) => Err(Failed::Because { what: format!("it panicked: {panic}"), cause: panic }),
         }
     }
 
@@ -158,8 +189,18 @@ impl Work {
         let score = self.spec.score_of(evaluation).and_then(|score| figures(evaluation, score, order, began));
         let Some(figures) = score else { return Report::default() };
         let Figures { score, env_steps, .. } = figures;
-        let report =
-            Report { figures: Some(figures), made: 1, episodes: score.episodes, env_steps, ..Report::default() };
+        let cut_short = evaluation.n_cut_short as u64;
+        if cut_short > 0 && std::mem::take(&mut self.warns_of_limit) {
+            let (n, len) = (score.episodes, figures.len_mean);
+            tracing::warn!(
+                "evaluation of version {} of the weights: {cut_short} of {n} episodes, of {len:.0} steps on average, \
+                 were ended by `evaluation.max_episode_steps` and count with the return that they had come to; later \
+                 ones are counted in the results",
+                score.version
+            );
+        }
+        let episodes = score.episodes;
+        let report = Report { figures: Some(figures), made: 1, episodes, env_steps, cut_short, ..Report::default() };
         if !self.best.is_beaten_by(score.return_mean) {
             return report;
         }

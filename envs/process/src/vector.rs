@@ -357,6 +357,11 @@ impl VectorEnv for ProcessVectorEnv {
         Ok(())
     }
 
+    fn present_episode(&self, index: usize) -> Option<EpisodeStat> {
+        // Before rewards are clipped.
+        Some(self.episodes[index].stat())
+    }
+
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {
         into.append(&mut self.finished);
     }

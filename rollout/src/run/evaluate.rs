@@ -2,6 +2,7 @@
 
 mod evaluation;
 mod one_agent;
+mod plan;
 mod several_agents;
 mod spectator;
 mod stage;
@@ -16,6 +17,7 @@ use crate::pool::{EnvFactory, MultiAgentFactory};
 
 pub use evaluation::{AgentStat, EvaluateError, Evaluation};
 use one_agent::OneAgent;
+pub use plan::{Audience, EvaluationPlan, OnProgress, Progress};
 use several_agents::SeveralAgents;
 pub use spectator::OnFrame;
 use spectator::Spectator;
@@ -31,7 +33,9 @@ const MAX_ENVS_OF_SEVERAL: usize = 8;
 /// Plays `n_episodes` whole episodes of the environments that `factory` makes.
 ///
 /// Each environment has a fixed share of the episodes, so that short ones are not over-represented. Equal
-/// seeds give equal evaluations, whose episodes are never those of a run with that seed.
+/// seeds give equal evaluations, whose episodes are never those of a run with that seed. An episode that does
+/// not end is ended after [108,000 steps](EvaluationPlan::MAX_EPISODE_STEPS), or the environment's own limit
+/// if that is higher; [`evaluate_beside`] takes another limit.
 pub fn evaluate(
     policy: &mut Policy,
     choice: &mut ActionSelection,
@@ -41,7 +45,8 @@ pub fn evaluate(
 ) -> Result<Evaluation, EvaluateError> {
     let (_guard, token) = shutdown();
     let players = Players::One { policy, factory };
-    evaluate_beside(players, choice, (n_episodes, seed), (&CallMonitor::new(), &token), None)
+    let plan = EvaluationPlan::new(n_episodes, seed);
+    evaluate_beside(players, choice, plan, (&CallMonitor::new(), &token), Audience::default())
 }
 
 /// As [`evaluate`], for environments with several agents: each plays the policy that `mapping` gives it for
@@ -84,7 +89,8 @@ pub fn evaluate_agents(
 ) -> Result<Evaluation, EvaluateError> {
     let (_guard, token) = shutdown();
     let players = Players::Several { policies, mapping, factory };
-    evaluate_beside(players, choice, (n_episodes, seed), (&CallMonitor::new(), &token), None)
+    let plan = EvaluationPlan::new(n_episodes, seed);
+    evaluate_beside(players, choice, plan, (&CallMonitor::new(), &token), Audience::default())
 }
 
 /// As [`evaluate`], and calls `on_frame` with the frames of the first episode of environment 0: one after its
@@ -97,12 +103,10 @@ pub fn evaluate_agents(
 /// use pronk_policy::{ActionSelection, NetworkSpec, Policy};
 /// use pronk_rollout::{CartPole, Env, EnvContext, evaluate_and_render};
 ///
-/// let env = CartPole::new().spec();
-/// let network = NetworkSpec::for_spaces(&env.observation, &env.action)?;
-/// let mut policy = Policy::new(network.clone(), network.init_params(0)?, &env.action)?;
-/// let factory = |_: &EnvContext| CartPole::new();
-/// let mut n_frames = 0;
-/// let evaluation = evaluate_and_render(&mut policy, &mut ActionSelection::Mode, &factory, 1, 0, &mut |frame| {
+/// let env = CartPole::new().spec(); let network = NetworkSpec::for_spaces(&env.observation, &env.action)?;
+/// let mut policy = Policy::new(network.clone(), network.init_params(0)?, &env.action)?; let factory = |_:
+/// &EnvContext| CartPole::new(); let mut n_frames = 0; let evaluation = evaluate_and_render(&mut policy, &mut
+/// ActionSelection::Mode, &factory, 1, 0, &mut |frame| {
 ///     assert_eq!((frame.width(), frame.height()), (600, 400));
 ///     n_frames += 1;
 ///     ControlFlow::Continue(())
@@ -120,7 +124,9 @@ pub fn evaluate_and_render(
 ) -> Result<Evaluation, EvaluateError> {
     let (_guard, token) = shutdown();
     let players = Players::One { policy, factory };
-    evaluate_beside(players, choice, (n_episodes, seed), (&CallMonitor::new(), &token), Some(on_frame))
+    let plan = EvaluationPlan::new(n_episodes, seed);
+    let audience = Audience { on_frame: Some(on_frame), ..Audience::default() };
+    evaluate_beside(players, choice, plan, (&CallMonitor::new(), &token), audience)
 }
 
 /// Who plays in an evaluation, and what.
@@ -143,39 +149,39 @@ pub enum Players<'a> {
     },
 }
 
-/// As [`evaluate`] or [`evaluate_agents`], and as [`evaluate_and_render`] if there is an `on_frame`, beside a
-/// run: the monitor gives the environments its ledger and reaper, and the end of the run interrupts the
-/// evaluation between two steps.
+/// As [`evaluate`] or [`evaluate_agents`], and as [`evaluate_and_render`] if the audience has an `on_frame`,
+/// beside a run: the monitor gives the environments its ledger and reaper, and the end of the run interrupts
+/// the evaluation between two steps.
 ///
 /// # Errors
 /// As these, and [`EvaluateError::Interrupted`].
 pub fn evaluate_beside(
     players: Players<'_>,
     choice: &mut ActionSelection,
-    (n_episodes, seed): (usize, u64),
+    plan: EvaluationPlan,
     (monitor, token): (&CallMonitor, &ShutdownToken),
-    on_frame: Option<&mut OnFrame<'_>>,
+    Audience { on_frame, on_progress }: Audience<'_, '_>,
 ) -> Result<Evaluation, EvaluateError> {
-    if n_episodes == 0 {
+    if plan.n_episodes == 0 {
         return Ok(Evaluation::default());
     }
     let most = match players {
         Players::One { .. } => MAX_ENVS,
         Players::Several { .. } => MAX_ENVS_OF_SEVERAL,
     };
-    let n_envs = n_episodes.min(most);
-    let seed = derive_seed(seed, &[seed::EVALUATION]);
+    let n_envs = plan.n_episodes.min(most);
+    let seed = derive_seed(plan.seed, &[seed::EVALUATION]);
     let context = VectorContext { seed, purpose: EnvPurpose::Evaluation, ..VectorContext::default() };
     let spectator = Spectator::new(on_frame);
     match players {
         Players::One { policy, factory } => {
-            let mut stage = OneAgent::make(policy, factory, (&context, n_envs), monitor, spectator)?;
-            play(&mut stage, choice, (n_episodes, n_envs), token)
+            let mut stage = OneAgent::make(policy, factory, (&context, n_envs), (plan, monitor), spectator)?;
+            play(&mut stage, choice, (plan.n_episodes, n_envs), token, on_progress)
         }
         Players::Several { policies, mapping, factory } => {
             let players = (policies, mapping);
-            let mut stage = SeveralAgents::make(players, factory, (context, n_envs), monitor, spectator)?;
-            play(&mut stage, choice, (n_episodes, n_envs), token)
+            let mut stage = SeveralAgents::make(players, factory, (context, n_envs), (plan, monitor), spectator)?;
+            play(&mut stage, choice, (plan.n_episodes, n_envs), token, on_progress)
         }
     }
 }
@@ -186,23 +192,29 @@ fn play(
     choice: &mut ActionSelection,
     (n_episodes, n_envs): (usize, usize),
     token: &ShutdownToken,
+    mut on_progress: Option<&mut OnProgress<'_>>,
 ) -> Result<Evaluation, EvaluateError> {
     let mut evaluation = Evaluation::default();
     // Environment i plays episodes i, i + n_envs, i + 2 n_envs, …
     let mut left: Vec<usize> = (0..n_envs).map(|env| (n_episodes - env).div_ceil(n_envs)).collect();
-    let mut ended = Vec::new();
+    let (mut ended, mut steps) = (Vec::new(), 0);
     stage.begin()?;
     while evaluation.episodes.len() < n_episodes {
         if token.is_shut_down() {
             return Err(EvaluateError::Interrupted);
         }
         stage.step(choice, &left, &mut ended)?;
+        steps += 1;
         for played in ended.drain(..) {
             if let Some(left) = left.get_mut(played.episode.index as usize).filter(|left| **left > 0) {
                 *left -= 1;
                 evaluation.episodes.push(played.episode);
                 evaluation.agents.extend(played.agents);
+                evaluation.n_cut_short += usize::from(played.is_cut_short);
             }
+        }
+        if let Some(on_progress) = &mut on_progress {
+            on_progress(Progress { episodes: evaluation.episodes.len(), steps });
         }
     }
     Ok(evaluation)

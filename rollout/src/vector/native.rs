@@ -139,17 +139,22 @@ impl<K: Kernel> NativeVectorEnv<K> {
         })
     }
 
-    /// Records the episode that ended and begins the next one.
-    fn finish(&mut self, index: usize, row: &mut [f32]) -> Result<(), EnvFailure> {
-        let drawn = self.last_frame.ended(index, || K::render(&self.states.get(index)));
-        drawn.map_err(|error| EnvFailure { steps_made: self.states.n_envs, ..self.failed_to_draw(index, error) })?;
-        self.finished.push(EpisodeStat {
+    /// The present episode.
+    fn stat(&self, index: usize) -> EpisodeStat {
+        EpisodeStat {
             worker: self.context.worker,
             index: self.context.first_env + index as u32,
             seed: self.episodes.seeds[index],
             episode_return: self.episodes.sums[index],
             episode_len: self.episodes.lens[index],
-        });
+        }
+    }
+
+    /// Records the episode that ended and begins the next one.
+    fn finish(&mut self, index: usize, row: &mut [f32]) -> Result<(), EnvFailure> {
+        let drawn = self.last_frame.ended(index, || K::render(&self.states.get(index)));
+        drawn.map_err(|error| EnvFailure { steps_made: self.states.n_envs, ..self.failed_to_draw(index, error) })?;
+        self.finished.push(self.stat(index));
         self.reset(index, row).map_err(|failure| EnvFailure { steps_made: self.states.n_envs, ..failure })
     }
 }
@@ -230,6 +235,10 @@ impl<K: Kernel> VectorEnv for NativeVectorEnv<K> {
             }
         }
         Ok(())
+    }
+
+    fn present_episode(&self, index: usize) -> Option<EpisodeStat> {
+        Some(self.stat(index))
     }
 
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {

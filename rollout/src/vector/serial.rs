@@ -108,6 +108,10 @@ impl<E: Env> VectorEnv for SerialVectorEnv<E> {
         Ok(())
     }
 
+    fn present_episode(&self, index: usize) -> Option<EpisodeStat> {
+        Some(self.slots[index].episodes.stat())
+    }
+
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>) {
         into.append(&mut self.finished);
     }

@@ -18,8 +18,8 @@ use crate::env::{ActionRef, EnvFailure, EnvSpec, EpisodeStat, Frame, ObsMut, Res
 /// An error, of the environment that failed, is final for the whole vector: drop it and make another.
 ///
 /// ```
-/// use pronk_buffer::{End, FinalObs, ObsKind};
-/// use pronk_rollout::{ActionRef, CartPole, ObsMut, SerialVectorEnv, VectorContext, VectorEnv, VectorStep, CallMonitor};
+/// use pronk_buffer::{End, FinalObs, ObsKind}; use pronk_rollout::{ActionRef, CartPole, ObsMut,
+/// SerialVectorEnv, VectorContext, VectorEnv, VectorStep, CallMonitor};
 ///
 /// let context = VectorContext { seed: 7, ..VectorContext::default() };
 /// let mut envs = SerialVectorEnv::new(&context, 2, &CallMonitor::new(), |_| Ok(CartPole::new()))?;
@@ -61,6 +61,15 @@ pub trait VectorEnv: Send {
 
     /// Appends the episodes that ended since the last call to `into`.
     fn drain_episodes(&mut self, into: &mut Vec<EpisodeStat>);
+
+    /// The present episode of environment `index`, so far; `None`, the default, if its return is the sum of
+    /// the rewards that [`step`](Self::step) gives.
+    ///
+    /// # Panics
+    /// May do so when there is no environment `index`.
+    fn present_episode(&self, _index: usize) -> Option<EpisodeStat> {
+        None
+    }
 
     /// Draws the present state of environment `index`, which is that of a new episode once one has ended;
     /// `None`, the default, if there are no pictures. Make environments with

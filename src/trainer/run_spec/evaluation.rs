@@ -3,7 +3,9 @@
 use pronk_buffer::{ShutdownToken, Versioned};
 use pronk_metrics::{ByPolicy, PolicyId};
 use pronk_policy::{ActionSelection, Params, Policy, PolicyError, Rng};
-use pronk_rollout::{CallMonitor, EvaluateError, Evaluation, OnFrame, Players, evaluate_beside, obs_normalizer};
+use pronk_rollout::{
+    Audience, CallMonitor, EvaluateError, Evaluation, EvaluationPlan, OnFrame, Players, evaluate_beside, obs_normalizer,
+};
 
 use super::{Agents, PolicySpec, RunSpec, Training};
 use crate::checkpoint::{Checkpoint, Score};
@@ -49,8 +51,13 @@ impl RunSpec {
             Selection::Mode => ActionSelection::Mode,
             Selection::Sample => ActionSelection::Sample(Rng::seed_from(config.seed)),
         };
-        let episodes = (config.evaluation.episodes, config.seed);
-        evaluate_beside(players, &mut choice, episodes, beside, on_frame).map_err(Box::new)
+        let plan = EvaluationPlan {
+            n_episodes: config.evaluation.episodes,
+            seed: config.seed,
+            max_episode_steps: config.evaluation.max_episode_steps,
+        };
+        let audience = Audience { on_frame, ..Audience::default() };
+        evaluate_beside(players, &mut choice, plan, beside, audience).map_err(Box::new)
     }
 
     /// What an evaluation says of the policies that learn: the mean over its episodes of what their agents

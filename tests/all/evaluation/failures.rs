@@ -49,7 +49,8 @@ fn the_end_of_a_run_interrupts_an_evaluation() {
             let steps = Arc::new(AtomicU64::new(0));
             let seen = Arc::clone(&steps);
             let make = move |_: &EnvContext| Endless(CartPole::new(), is_evaluator(), Arc::clone(&seen));
-            let mut trainer = Trainer::new(evaluated(config, 3), make).unwrap();
+            let endless = with(evaluated(config, 3), |config| config.evaluation.max_episode_steps = Some(u32::MAX));
+            let mut trainer = Trainer::new(endless, make).unwrap();
             while steps.load(Ordering::Relaxed) == 0 {
                 trainer.next().unwrap().unwrap();
             }
@@ -80,6 +81,7 @@ fn an_evaluation_that_is_interrupted_is_saved_as_not_begun() {
             // The last checkpoint of such a run is taken once its threads have ended.
             config.learner.admission = Admission::Free;
             config.evaluation.every = Some(Every::EnvSteps(20));
+            config.evaluation.max_episode_steps = Some(u32::MAX);
         });
         let mut trainer = Trainer::builder(config).env(make).checkpoints(folder.path()).build().unwrap();
         while steps.load(Ordering::Relaxed) == 0 {
@@ -132,6 +134,25 @@ fn each_cause_of_a_failure_is_logged_once() {
     });
     if let Some(said) = said {
         assert_eq!(said.matches("the gearbox is stuck").count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn episodes_that_do_not_end_are_ended_at_the_limit_which_is_said_once() {
+    let name = "evaluation::failures::episodes_that_do_not_end_are_ended_at_the_limit_which_is_said_once";
+    let said = alone(name, || {
+        tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+        let make = |_: &EnvContext| Endless(CartPole::new(), is_evaluator(), Arc::default());
+        let config = with(evaluated(small(1), 3), |config| config.evaluation.max_episode_steps = Some(50));
+        let mut trainer = Trainer::new(config, make).unwrap();
+        let dict = until(&mut trainer, |dict| count(dict, "made") >= 3);
+        assert_eq!(number(&dict, "episode_reward_mean"), Some(50.0));
+        assert_eq!(count(&dict, "episodes_cut_short_this_iter"), count(&dict, "episodes_this_iter"));
+        assert!(!trainer.finish().unwrap().best.is_empty(), "what an evaluation is worth counts");
+    });
+    if let Some(said) = said {
+        let words = "3 of 3 episodes, of 50 steps on average, were ended by `evaluation.max_episode_steps`";
+        assert_eq!(said.matches(words).count(), 1, "{said}");
     }
 }
 

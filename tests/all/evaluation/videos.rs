@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use pronk::rollout::Frame;
+use pronk::EnvFactory;
+use pronk::rollout::{CallMonitor, EnvFailure, EnvFailureCause, FailurePlace, Frame, VectorContext, VectorEnv};
 
 use super::*;
 
@@ -88,6 +89,82 @@ fn environments_that_cannot_be_drawn_are_evaluated_all_the_same() {
             assert!(run.ledger_closed() && names(&dir).is_empty());
         });
     }
+}
+
+/// How environments that are made for drawing go wrong.
+#[derive(Clone, Copy, PartialEq)]
+enum NoScreen {
+    Make,
+    Panic,
+    Reset,
+}
+
+/// Makes CartPole, unless it is to be drawn.
+struct Screenless(NoScreen);
+
+impl EnvFactory for Screenless {
+    fn make_vector(
+        &self,
+        context: &VectorContext,
+        n_envs: usize,
+        monitor: &CallMonitor,
+    ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+        (|_: &EnvContext| CartPole::new()).make_vector(context, n_envs, monitor)
+    }
+
+    fn make_vector_to_render(
+        &self,
+        context: &VectorContext,
+        n_envs: usize,
+        monitor: &CallMonitor,
+    ) -> Result<Box<dyn VectorEnv>, EnvFailure> {
+        let error = || EnvError::new("there is no screen");
+        match self.0 {
+            NoScreen::Make => Err(context.failure(None, 0, FailurePlace::Make, EnvFailureCause::Error(error()))),
+            NoScreen::Panic => panic!("there is no screen"),
+            NoScreen::Reset => {
+                let fails = |_: &EnvContext| Faulty::new(Fault::Error, 0);
+                fails.make_vector(context, n_envs, monitor)
+            }
+        }
+    }
+}
+
+#[test]
+fn environments_that_cannot_even_be_made_for_drawing_are_evaluated_without() {
+    for how in [NoScreen::Make, NoScreen::Panic, NoScreen::Reset] {
+        without_hanging("a run without a screen", move || {
+            let (videos, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let builder = Trainer::builder(evaluated(small(1), 2)).env(Screenless(how));
+            let mut trainer = builder.videos(videos.path()).checkpoints(folder.path()).build().unwrap();
+            let first = until(&mut trainer, |dict| count(dict, "made") == 1);
+            let reason = first.get("evaluation.video_failed").and_then(Value::as_str).unwrap();
+            assert!(reason.ends_with("; the run has no more videos"), "{reason}");
+            assert!(how == NoScreen::Reset || reason.contains("there is no screen"), "{reason}");
+            let dict = until(&mut trainer, |dict| count(dict, "made") >= 3);
+            assert_eq!((count(&dict, "failed"), dict.get("evaluation.video")), (0, Some(&Value::Null)), "{dict:?}");
+            let run = trainer.finish().unwrap();
+            assert!(!run.best.is_empty() && names(videos.path()).is_empty());
+        });
+    }
+}
+
+#[test]
+fn an_evaluation_that_fails_without_a_picture_too_ends_no_videos() {
+    without_hanging("a run with videos", || {
+        let folder = tempfile::tempdir().unwrap();
+        // The first evaluation fails drawn and not drawn.
+        let failing = Arc::new(AtomicU64::new(2));
+        let make = move |_: &EnvContext| {
+            let fails = is_evaluator()
+                && failing.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
+            Faulty::new(Fault::Error, if fails { 1 } else { u64::MAX })
+        };
+        let mut trainer = Trainer::builder(evaluated(small(1), 1)).env(make).videos(folder.path()).build().unwrap();
+        let dict = until(&mut trainer, |dict| count(dict, "made") >= 1);
+        trainer.finish().unwrap();
+        assert_eq!((count(&dict, "failed"), dict.get("evaluation.video_failed")), (1, Some(&Value::Null)), "{dict:?}");
+    });
 }
 
 #[test]

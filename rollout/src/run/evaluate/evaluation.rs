@@ -14,6 +14,8 @@ pub struct Evaluation {
     pub episodes: Vec<EpisodeStat>,
     /// The agents of these episodes that acted, in the same order; empty for environments with one agent.
     pub agents: Vec<AgentStat>,
+    /// How many of the episodes the limit of steps ended, and not their environments.
+    pub n_cut_short: usize,
 }
 
 /// One agent in a finished episode.

@@ -2,6 +2,7 @@ use pronk_buffer::{ActionColumn, End, FinalObs, ObsColumn};
 use pronk_policy::{ActionSelection, Policy};
 
 use super::evaluation::EvaluateError;
+use super::plan::EvaluationPlan;
 use super::spectator::Spectator;
 use super::stage::{Played, Stage};
 use crate::act::convert;
@@ -23,6 +24,22 @@ pub(super) struct OneAgent<'a, 'b> {
     /// `None` without masks.
     masks: Option<Vec<bool>>,
     ended: Vec<EpisodeStat>,
+    /// After how many steps an episode is ended.
+    limit: u32,
+    /// `[n_envs]`
+    present: Vec<Present>,
+}
+
+/// The present episode of an environment.
+#[derive(Clone, Copy, Default)]
+struct Present {
+    len: u32,
+    sum: f64,
+    /// Whether the last step ended it, and not merely a life in it.
+    is_over: bool,
+    /// Whether it was ended at the limit. A vector begins new episodes in all environments or in none, so
+    /// this one waits until all others have come as far.
+    is_cut_short: bool,
 }
 
 impl<'a, 'b> OneAgent<'a, 'b> {
@@ -30,7 +47,7 @@ impl<'a, 'b> OneAgent<'a, 'b> {
         policy: &'a mut Policy,
         factory: &dyn EnvFactory,
         (context, n_envs): (&VectorContext, usize),
-        monitor: &CallMonitor,
+        (plan, monitor): (EvaluationPlan, &CallMonitor),
         spectator: Spectator<'a, 'b>,
     ) -> Result<Self, EnvFailure> {
         let envs = if spectator.looks() {
@@ -52,6 +69,8 @@ impl<'a, 'b> OneAgent<'a, 'b> {
             ends: vec![End::No; n_envs],
             masks: spec.masks_for(n_envs),
             ended: Vec::new(),
+            limit: plan.limit(spec.max_episode_steps),
+            present: vec![Present::default(); n_envs],
             spec,
         })
     }
@@ -61,9 +80,59 @@ impl<'a, 'b> OneAgent<'a, 'b> {
         if self.spectator.looks() {
             // After its end, the environment shows the next episode.
             let frame = if is_over { self.envs.take_last_frame() } else { self.envs.render(0)? };
-            self.spectator.see(frame, is_over);
+            self.spectator.see(frame, is_over || self.present[0].is_cut_short);
         }
         Ok(())
+    }
+
+    /// Begins new episodes in all environments once those that have episodes `left` wait for it.
+    fn go_on(&mut self, left: &[usize]) -> Result<(), EvaluateError> {
+        let plays = |(present, left): (&Present, &usize)| *left > 0 && !present.is_cut_short;
+        if !self.present.iter().zip(left).any(plays) {
+            self.envs.reset_all(self.obs.view_mut().into())?;
+            self.policy.forget_all();
+            self.present.fill(Present::default());
+        }
+        Ok(())
+    }
+
+    /// Adds the episodes that ended with a step, or are ended after it; whether that of the first environment
+    /// ended by itself.
+    fn collect(&mut self, ended: &mut Vec<Played>) -> bool {
+        let Self { envs, policy, present, rewards, ends, limit, .. } = self;
+        envs.drain_episodes(&mut self.ended);
+        let first_is_over = self.ended.iter().any(|episode| episode.index == 0);
+        for episode in self.ended.drain(..) {
+            let present = &mut present[episode.index as usize];
+            if !present.is_cut_short {
+                *present = Present { is_over: true, ..Present::default() };
+                ended.push(Played { episode, agents: Vec::new(), is_cut_short: false });
+            }
+        }
+        for (index, present) in present.iter_mut().enumerate().filter(|(_, present)| !present.is_cut_short) {
+            // At a lost life too, where the episode goes on: the policy learned it as an end.
+            if ends[index] != End::No {
+                policy.forget(index);
+            }
+            if std::mem::take(&mut present.is_over) {
+                continue;
+            }
+            present.len += 1;
+            present.sum += f64::from(rewards[index]);
+            if present.len >= *limit {
+                present.is_cut_short = true;
+                let summed = || EpisodeStat {
+                    worker: 0,
+                    index: index as u32,
+                    seed: 0,
+                    episode_return: present.sum,
+                    episode_len: present.len,
+                };
+                let episode = envs.present_episode(index).unwrap_or_else(summed);
+                ended.push(Played { episode, agents: Vec::new(), is_cut_short: true });
+            }
+        }
+        first_is_over
     }
 }
 
@@ -77,9 +146,10 @@ impl Stage for OneAgent<'_, '_> {
     fn step(
         &mut self,
         choice: &mut ActionSelection,
-        _left: &[usize],
+        left: &[usize],
         ended: &mut Vec<Played>,
     ) -> Result<(), EvaluateError> {
+        self.go_on(left)?;
         let Self { policy, envs, spec, obs, actions, masks, .. } = self;
         let (obs_now, chosen) = (convert::observations(obs.view()), convert::actions(actions.view_mut()));
         match masks {
@@ -100,13 +170,7 @@ impl Stage for OneAgent<'_, '_> {
                 final_obs: &mut FinalObs::new(obs_kind(&spec.observation), spec.observation.obs_len()),
             },
         )?;
-        for (env, _) in self.ends.iter().enumerate().filter(|(_, end)| **end != End::No) {
-            policy.forget(env);
-        }
-        // Not by the ends: where lives are lost, these are of what is learned from.
-        envs.drain_episodes(&mut self.ended);
-        let first_is_over = self.ended.iter().any(|episode| episode.index == 0);
-        ended.extend(self.ended.drain(..).map(|episode| Played { episode, agents: Vec::new() }));
+        let first_is_over = self.collect(ended);
         Ok(self.draw(first_is_over)?)
     }
 }

@@ -3,6 +3,7 @@ use pronk_metrics::{ByPolicy, PolicyId};
 use pronk_policy::{ActionSelection, Policy, PolicyError, Space};
 
 use super::evaluation::{AgentStat, EvaluateError};
+use super::plan::EvaluationPlan;
 use super::spectator::Spectator;
 use super::stage::{Played, Stage};
 use crate::act::{MappingError, PolicyMapping, convert};
@@ -22,6 +23,8 @@ pub(super) struct SeveralAgents<'a, 'b> {
     actors: Vec<Actor<'a>>,
     /// `[seats]`.
     players: Vec<Player>,
+    /// After how many steps an episode is ended.
+    limit: u32,
 }
 
 /// A policy, with a row for each agent that it acts for now.
@@ -60,14 +63,15 @@ impl<'a, 'b> SeveralAgents<'a, 'b> {
         (policies, mapping): (&'a mut ByPolicy<Policy>, &'a PolicyMapping),
         factory: &dyn MultiAgentFactory,
         (context, n_envs): (VectorContext, usize),
-        monitor: &CallMonitor,
+        (plan, monitor): (EvaluationPlan, &CallMonitor),
         spectator: Spectator<'a, 'b>,
     ) -> Result<Self, EnvFailure> {
         let envs = make_envs(factory, context, n_envs, monitor)?;
         let spec = envs.spec().clone();
         let actors = policies.iter_mut().map(|(id, policy)| Actor::new(id, policy, &spec)).collect();
         let players = (0..n_envs * spec.agents.len()).map(|_| Player::default()).collect();
-        Ok(Self { mapping, spectator, envs, spec, actors, players })
+        let limit = plan.limit(spec.max_episode_steps);
+        Ok(Self { mapping, spectator, envs, spec, actors, players, limit })
     }
 
     /// Begins the next episode of an environment, and maps its agents to policies.
@@ -157,6 +161,9 @@ impl Stage for SeveralAgents<'_, '_> {
         let n_agents = self.spec.agents.len();
         for (env, left) in left.iter().enumerate().filter(|(_, left)| **left > 0) {
             let over = self.envs.step(env)?;
+            let present = self.envs.episodes(env).stat();
+            let is_cut_short = over.is_none() && present.episode_len >= self.limit;
+            let over = over.or_else(|| is_cut_short.then_some(present));
             let states = self.envs.agents(env).states();
             let players = &mut self.players[env * n_agents..(env + 1) * n_agents];
             for (player, state) in players.iter_mut().zip(states) {
@@ -174,7 +181,7 @@ impl Stage for SeveralAgents<'_, '_> {
                     agent_return: player.agent_return,
                     agent_len: player.agent_len,
                 };
-                Played { episode, agents: acted.map(stat).collect() }
+                Played { episode, agents: acted.map(stat).collect(), is_cut_short }
             });
             if env == 0 {
                 self.draw(stats.is_some())?;

@@ -9,7 +9,7 @@ pub(super) trait Stage {
     fn begin(&mut self) -> Result<(), EvaluateError>;
 
     /// Takes a step, at least in every environment that has episodes `left` to play, and adds the episodes
-    /// that end with it.
+    /// that end with it, by themselves or at the limit of steps.
     fn step(
         &mut self,
         choice: &mut ActionSelection,
@@ -23,4 +23,6 @@ pub(super) struct Played {
     pub(super) episode: EpisodeStat,
     /// Empty for one agent.
     pub(super) agents: Vec<AgentStat>,
+    /// Whether the limit of steps has ended it.
+    pub(super) is_cut_short: bool,
 }

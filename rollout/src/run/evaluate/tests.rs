@@ -225,6 +225,104 @@ fn no_episodes_need_no_environment() {
     assert_eq!((evaluation.return_mean(), evaluation.return_std()), (None, None));
 }
 
+/// What a plan plays, how much of it the limit of steps ended, and the last that was said of the progress.
+fn play_plan(factory: &dyn EnvFactory, plan: EvaluationPlan) -> (Evaluation, Option<Progress>) {
+    let env = Counter::of_three().spec();
+    let spec = NetworkSpec::for_spaces(&env.observation, &env.action).unwrap();
+    let params = spec.init_params(0).unwrap();
+    let mut policy = Policy::new(spec, params, &env.action).unwrap();
+    let players = Players::One { policy: &mut policy, factory };
+    let mut last = None;
+    let mut on_progress = |progress| last = Some(progress);
+    let audience = Audience { on_progress: Some(&mut on_progress), ..Audience::default() };
+    let (_guard, token) = shutdown();
+    let beside = (&CallMonitor::new(), &token);
+    let played = evaluate_beside(players, &mut ActionSelection::Mode, plan, beside, audience).unwrap();
+    (played, last)
+}
+
+#[test]
+fn episodes_that_do_not_end_are_ended_at_the_limit_and_count_with_their_return() {
+    // Environment 0 never ends, and the others do after 2 steps, then 3, and so on.
+    let endless = |context: &EnvContext| match context.index {
+        0 => Counter::new(&[(u32::MAX, End::Terminated)]),
+        _ => Counter::new(&[(2, End::Terminated), (3, End::Truncated)]),
+    };
+    let plan = EvaluationPlan { max_episode_steps: Some(4), ..EvaluationPlan::new(2 * MAX_ENVS + 1, 0) };
+    let (played, progress) = play_plan(&endless, plan);
+    assert_eq!((played.episodes.len(), played.n_cut_short), (2 * MAX_ENVS + 1, 3));
+    let of = |index| played.episodes.iter().filter(move |episode| episode.index == index);
+    for episode in of(0) {
+        assert_eq!((episode.episode_len, episode.episode_return), (4, 1.0 + 2.0 + 3.0 + 4.0));
+    }
+    for index in 1..MAX_ENVS as u32 {
+        assert_eq!(of(index).map(|episode| episode.episode_len).collect::<Vec<_>>(), [2, 3], "environment {index}");
+    }
+    let seeds: std::collections::BTreeSet<_> = played.episodes.iter().map(|episode| episode.seed).collect();
+    assert_eq!(seeds.len(), played.episodes.len(), "no episode is played twice");
+    // Environment 0 waits for the second episodes of the others, which end after 5 steps, and plays two more.
+    assert_eq!(progress, Some(Progress { episodes: 2 * MAX_ENVS + 1, steps: 5 + 4 + 4 }));
+    assert_eq!(play_plan(&endless, plan).0, played);
+}
+
+#[test]
+fn a_limit_that_no_episode_reaches_changes_nothing() {
+    let factory = |_: &EnvContext| Counter::of_three();
+    let plan = EvaluationPlan { max_episode_steps: Some(3), ..EvaluationPlan::new(MAX_ENVS + 5, 0) };
+    let (played, _) = play_plan(&factory, plan);
+    assert_eq!((played.n_cut_short, &played), (0, &play(&factory, MAX_ENVS + 5, 0).unwrap()));
+}
+
+#[test]
+fn the_default_limit_is_not_below_that_of_the_environment() {
+    let plan = EvaluationPlan::new(1, 0);
+    let most = EvaluationPlan::MAX_EPISODE_STEPS;
+    assert_eq!([None, Some(500), Some(most + 1)].map(|own| plan.limit(own)), [most, most, most + 1]);
+    let short = EvaluationPlan { max_episode_steps: Some(10), ..plan };
+    assert_eq!([None, Some(500)].map(|own| short.limit(own)), [10, 10]);
+}
+
+#[test]
+fn the_return_at_the_limit_is_the_sum_of_the_rewards_where_the_vector_does_not_know_it() {
+    // A task is in an `AsyncEnvs`, whose vector says nothing of running episodes.
+    struct Slow(Counter);
+    impl crate::env::AsyncEnv for Slow {
+        fn spec(&self) -> EnvSpec {
+            self.0.spec()
+        }
+        async fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+            self.0.reset(seed, obs)
+        }
+        async fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+            self.0.step(action, obs)
+        }
+    }
+    let tasks = crate::pool::AsyncEnvs::new(async |_: EnvContext| Slow(Counter::new(&[(u32::MAX, End::Terminated)])));
+    let plan = EvaluationPlan { max_episode_steps: Some(3), ..EvaluationPlan::new(2, 0) };
+    let (played, _) = play_plan(&tasks, plan);
+    let stats: Vec<_> = played.episodes.iter().map(|episode| (episode.index, episode.episode_return)).collect();
+    assert_eq!((stats, played.n_cut_short), (vec![(0, 6.0), (1, 6.0)], 2));
+}
+
+#[test]
+fn frames_end_where_the_limit_ends_the_episode() {
+    let endless = |_: &EnvContext| Counter::new(&[(u32::MAX, End::Terminated)]);
+    let env = Counter::of_three().spec();
+    let spec = NetworkSpec::for_spaces(&env.observation, &env.action).unwrap();
+    let mut policy = Policy::new(spec.clone(), spec.init_params(0).unwrap(), &env.action).unwrap();
+    let mut frames = Vec::new();
+    let mut on_frame = |frame: Frame| {
+        frames.push(frame.rgb().to_vec());
+        ControlFlow::Continue(())
+    };
+    let (_guard, token) = shutdown();
+    let (players, beside) = (Players::One { policy: &mut policy, factory: &endless }, (&CallMonitor::new(), &token));
+    let plan = EvaluationPlan { max_episode_steps: Some(4), ..EvaluationPlan::new(MAX_ENVS + 1, 0) };
+    let audience = Audience { on_frame: Some(&mut on_frame), ..Audience::default() };
+    evaluate_beside(players, &mut ActionSelection::Mode, plan, beside, audience).unwrap();
+    assert_eq!(frames, up_to(4));
+}
+
 #[test]
 fn an_environment_that_fails_ends_the_evaluation() {
     let factory = |_: &EnvContext| Counter::of_three().with_fault(Fault::StepErr(2));
@@ -246,6 +344,6 @@ fn the_end_of_the_run_interrupts_an_evaluation_between_two_steps() {
     let mut policy = Policy::new(spec, params, &env.action).unwrap();
     let (mode, beside) = (&mut ActionSelection::Mode, (&CallMonitor::new(), &token));
     let players = Players::One { policy: &mut policy, factory: &ends_the_run };
-    let ended = evaluate_beside(players, mode, (3, 0), beside, None);
+    let ended = evaluate_beside(players, mode, EvaluationPlan::new(3, 0), beside, Audience::default());
     assert!(matches!(ended, Err(EvaluateError::Interrupted)), "{ended:?}");
 }

@@ -294,7 +294,8 @@ fn frames_of(n_episodes: usize, most: usize, factory: &dyn MultiAgentFactory) ->
     let players = Players::Several { policies: &mut policies, mapping: &mapping, factory };
     let beside = (&CallMonitor::new(), &token);
     let mode = &mut ActionSelection::Mode;
-    let played = evaluate_beside(players, mode, (n_episodes, 0), beside, Some(&mut on_frame)).unwrap();
+    let audience = Audience { on_frame: Some(&mut on_frame), ..Audience::default() };
+    let played = evaluate_beside(players, mode, EvaluationPlan::new(n_episodes, 0), beside, audience).unwrap();
     (played, frames)
 }
 
@@ -332,6 +333,26 @@ fn frames_of_several_agents_are_those_of_the_first_episode_from_its_reset_to_its
 }
 
 #[test]
+fn episodes_of_several_agents_are_ended_at_the_limit() {
+    let game = TicTacToe::new().spec();
+    let action = &game.agents[0].action;
+    let spec = NetworkSpec::for_spaces(&game.agents[0].observation, action).unwrap();
+    let player = Policy::new(spec.clone(), spec.init_params(1).unwrap(), action).unwrap();
+    let (mut policies, mapping) = (ByPolicy::from([("a".into(), player)]), PolicyMapping::shared("a"));
+    let factory = |_: &EnvContext| TicTacToe::new();
+    let players = Players::Several { policies: &mut policies, mapping: &mapping, factory: &factory };
+    let (_guard, token) = shutdown();
+    let beside = (&CallMonitor::new(), &token);
+    // No game is won in less than five steps.
+    let plan = EvaluationPlan { max_episode_steps: Some(4), ..EvaluationPlan::new(2 * MAX_ENVS, 0) };
+    let played = evaluate_beside(players, &mut ActionSelection::Mode, plan, beside, Audience::default()).unwrap();
+    assert_eq!((played.episodes.len(), played.n_cut_short), (2 * MAX_ENVS, 2 * MAX_ENVS));
+    assert!(played.episodes.iter().all(|episode| (episode.episode_len, episode.episode_return) == (4, 0.0)));
+    assert_eq!(played.agents.len(), 4 * MAX_ENVS, "both agents have acted");
+    assert!(played.agents.iter().all(|agent| (agent.agent_len, agent.agent_return) == (4, 0.0)));
+}
+
+#[test]
 fn the_end_of_the_run_interrupts_an_evaluation_of_several_agents() {
     let (guard, token) = shutdown();
     let guard = Mutex::new(Some(guard));
@@ -346,7 +367,8 @@ fn the_end_of_the_run_interrupts_an_evaluation_of_several_agents() {
     let (mut policies, mapping) = (ByPolicy::from([("a".into(), player)]), PolicyMapping::shared("a"));
     let players = Players::Several { policies: &mut policies, mapping: &mapping, factory: &ends_the_run };
     let mode = &mut ActionSelection::Mode;
-    let ended = evaluate_beside(players, mode, (3, 0), (&CallMonitor::new(), &token), None);
+    let (plan, beside) = (EvaluationPlan::new(3, 0), (&CallMonitor::new(), &token));
+    let ended = evaluate_beside(players, mode, plan, beside, Audience::default());
     assert!(matches!(ended, Err(EvaluateError::Interrupted)), "{ended:?}");
 }
 
