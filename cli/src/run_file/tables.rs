@@ -123,9 +123,10 @@ impl Default for EnvOptions {
 }
 
 impl EnvOptions {
-    /// The environment variables that arguments come from.
+    /// The environment variables that arguments come from, those of wrappers included.
     pub(crate) fn variables(&self) -> Vec<&str> {
-        variables(&self.kwargs)
+        let of_wrappers = self.wrappers.iter().map(|wrapper| &wrapper.kwargs);
+        std::iter::once(&self.kwargs).chain(of_wrappers).flat_map(variables).collect()
     }
 }
 

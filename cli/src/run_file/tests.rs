@@ -286,8 +286,9 @@ fn an_argument_that_would_arrive_as_another_one_is_refused() {
 fn the_variables_of_arguments_are_at_any_depth_and_no_literal_tables() {
     let lines = "a = { env = \"A\" }\nb = [{ c = { env = \"B\" }, d = 1 }]\nenv = \"no\"\ne = { env = 1 }\n\
                  f = { literal = { env = \"no\" } }\ng = { literal = { literal = { env = \"G\" } } }";
-    let file = parse(&format!("env = \"x\"\n[env_options.kwargs]\n{lines}"), &[]).unwrap();
-    assert_eq!(file.env_options.variables(), ["A", "B", "G"]);
+    let wrappers = "[[env_options.wrappers]]\nname = \"m:W\"\nkwargs = { token = { env = \"W\" } }";
+    let file = parse(&format!("env = \"x\"\n[env_options.kwargs]\n{lines}\n{wrappers}"), &[]).unwrap();
+    assert_eq!(file.env_options.variables(), ["A", "B", "G", "W"]);
 }
 
 #[test]

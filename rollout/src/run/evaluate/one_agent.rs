@@ -103,7 +103,7 @@ impl<'a, 'b> OneAgent<'a, 'b> {
         envs.drain_episodes(&mut self.ended);
         let first_is_over = self.ended.iter().any(|episode| episode.index == 0);
         for episode in self.ended.drain(..) {
-            let present = &mut present[episode.index as usize];
+            let Some(present) = present.get_mut(episode.index as usize) else { continue };
             if !present.is_cut_short {
                 *present = Present { is_over: true, ..Present::default() };
                 ended.push(Played { episode, agents: Vec::new(), is_cut_short: false });
