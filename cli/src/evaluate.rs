@@ -11,6 +11,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueHint;
 use comfy_table::Table;
 use pronk::buffer::shutdown;
+use pronk::metrics::format_return;
 use pronk::rollout::{
     Audience, CallMonitor, Evaluation, EvaluationPlan, OnProgress, Players, Progress, ReturnStat, evaluate_beside,
 };
@@ -82,7 +83,8 @@ impl Evaluate {
                 1 => "1 episode".to_owned(),
                 episodes => format!("{episodes} episodes"),
             };
-            say!("{}: return {mean:.2} ± {std:.2} over {episodes} of {len:.1} steps", file.env);
+            let [mean, std] = [mean, std].map(format_return);
+            say!("{}: return {mean} ± {std} over {episodes} of {len:.1} steps", file.env);
             if !played.agents.is_empty() {
                 say!("{}", by_policy_and_agent(&played));
             }

@@ -1,6 +1,7 @@
 //! Tables of the terminal.
 
 use comfy_table::{ContentArrangement, Table, presets};
+use pronk::metrics::format_return;
 
 /// A table with these heads, without lines, so that other programs can read it too.
 pub(crate) fn table(heads: &[&str]) -> Table {
@@ -15,9 +16,9 @@ pub(crate) fn dash() -> String {
     "–".to_owned()
 }
 
-/// A number with two decimals.
+/// A return, or another number like it.
 pub(crate) fn number(value: Option<f64>) -> String {
-    value.map_or_else(dash, |value| format!("{value:.2}"))
+    value.map_or_else(dash, format_return)
 }
 
 /// A time in seconds.

@@ -7,7 +7,7 @@ use std::{io, thread};
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueHint;
-use pronk::metrics::write_whole;
+use pronk::metrics::{format_return, write_whole};
 use pronk::prelude::*;
 use pronk::{
     FailedRun, Prometheus, PrometheusError, Resume, Run, RunFolder, RunFolderError, RunInfo, RunState, StopReason,
@@ -195,7 +195,9 @@ impl Train {
             return Ok(());
         }
         let mean = match run.result.episode_return_mean {
-            Some(mean) => format!("mean return {mean:.2} over {} episodes", run.result.episodes_covered),
+            Some(mean) => {
+                format!("mean return {} over {} episodes", format_return(mean), run.result.episodes_covered)
+            }
             None => "no episode has ended".to_owned(),
         };
         let (env_steps, secs) = (run.steps.sampled.env, run.time.as_secs_f64());

@@ -31,7 +31,7 @@ mod timer_tree;
 pub use catch::{catch, panic_text};
 pub use ids::{ByPolicy, DEFAULT_POLICY, PolicyId, default_policy};
 pub use moments::{NormalizerMoments, RunningMoments};
-pub use numbers::round_half_even;
+pub use numbers::{format_return, round_half_even};
 pub use whole_file::write_whole;
 
 pub use timer::TimerStat;

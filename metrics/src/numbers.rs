@@ -19,6 +19,28 @@ pub fn round_half_even(value: f64, digits: u32) -> f64 {
     format!("{value:.digits$}").parse().unwrap_or(value)
 }
 
+/// An episode return for people: with two decimals, with fewer from ten thousand on, and with three
+/// significant digits below a tenth, where two decimals would say little or nothing.
+///
+/// ```
+/// use pronk_metrics::format_return;
+///
+/// assert_eq!([475.0, -0.88, 0.0].map(format_return), ["475.00", "-0.88", "0.00"]);
+/// assert_eq!([0.0042, -3e-5, 123_456.7].map(format_return), ["0.00420", "-3.00e-5", "123457"]);
+/// ```
+pub fn format_return(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0.00".to_owned(),
+        size if size < 0.001 => format!("{value:.2e}"),
+        size if size < 0.01 => format!("{value:.5}"),
+        size if size < 0.1 => format!("{value:.4}"),
+        size if size < 9_999.995 => format!("{value:.2}"),
+        size if size < 99_999.95 => format!("{value:.1}"),
+        size if size < 9_999_999.5 => format!("{value:.0}"),
+        _ => format!("{value:.2e}"),
+    }
+}
+
 /// No finite f64 has more decimal places than this.
 const MAX_DIGITS: usize = 1074;
 
@@ -51,6 +73,27 @@ pub(crate) fn sum_as_numpy(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_return_has_significant_digits_and_fits_its_column() {
+        for (value, text) in [
+            (-0.0, "0.00"),
+            (0.004, "0.00400"),
+            (-0.004_999, "-0.00500"),
+            (0.000_123, "1.23e-4"),
+            (0.05, "0.0500"),
+            (0.1, "0.10"),
+            (-1.0, "-1.00"),
+            (-9_999.99, "-9999.99"),
+            (-12_345.67, "-12345.7"),
+            (-9_999_999.4, "-9999999"),
+            (12_345_678.0, "1.23e7"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(format_return(value), text);
+            assert!(text.len() <= 8, "{text}");
+        }
+    }
 
     #[test]
     fn ties_go_to_the_even_digit() {

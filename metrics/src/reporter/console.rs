@@ -36,7 +36,7 @@ use bar::Bar;
 /// Console::new(&mut line).report(&result)?;
 /// assert_eq!(
 ///     String::from_utf8(line)?,
-///     "iter     7   25%  eta  3m05s  env-steps  412k   103k/s  return    187.2  lag     -  learner: learning 61%\n"
+///     "iter     7   25%  eta  3m05s  env-steps  412k   103k/s  return   187.25  lag     -  learner: learning 61%\n"
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

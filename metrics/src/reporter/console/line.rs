@@ -1,5 +1,6 @@
 //! A result as a plain line of columns.
 
+use crate::numbers::format_return;
 use crate::result::ResultDict;
 
 /// The line, without its end.
@@ -12,7 +13,7 @@ pub(super) fn of(result: &ResultDict) -> String {
         secs_left(result).map_or_else(|| "-".to_owned(), duration),
         show("num_env_steps_sampled", short),
         show("throughput.env_steps_per_s", short),
-        show("episode_return_mean", |mean| format!("{mean:.1}")),
+        show("episode_return_mean", format_return),
         show("policy_lag.mean", |lag| format!("{lag:.1}")),
     );
     let states = learner_states(result);
