@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::ValueHint;
+use pronk::env_process::ChildOutput;
 
 use crate::environment::Environment;
 use crate::run_file::EnvOptions;
@@ -55,7 +56,7 @@ impl Config {
 
 /// The file for the environment.
 pub(crate) fn text(env: &str) -> Result<String> {
-    Environment::named(env, &EnvOptions::default(), 1)?;
+    Environment::named(env, &EnvOptions::default(), 1, ChildOutput::default())?;
     if let Some(tuned) = TUNED.iter().find(|tuned| tuned.env == env) {
         return Ok(tuned.text.to_owned());
     }

@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 use clap::ValueHint;
+use pronk::env_process::ChildOutput;
 use pronk::{RunFolder, machine};
 use serde_json::Value;
 
@@ -135,7 +136,7 @@ impl Doctor {
     /// Makes an environment, as a run does; the first line of why it cannot.
     fn make(&self, env: &str) -> Result<(), String> {
         let options = EnvOptions { python: self.python.clone(), ..EnvOptions::default() };
-        let env = Environment::named(env, &options, 1).map_err(|error| error.to_string())?;
+        let env = Environment::named(env, &options, 1, ChildOutput::default()).map_err(|error| error.to_string())?;
         let first_line = |text: String| text.lines().next().unwrap_or_default().to_owned();
         env.probe().map_err(|failure| first_line(failure.cause.to_string()))
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pronk::env_process::{AtariVector, Gymnasium, PettingZoo, ProcessEnvs, Program, Wrapper};
+use pronk::env_process::{AtariVector, ChildOutput, Gymnasium, PettingZoo, ProcessEnvs, Program, Wrapper};
 use pronk::envs::{
     Acrobot, CartPole, Masked, MountainCar, MountainCarContinuous, Pendulum, Recall, Rendezvous, TicTacToe,
 };
@@ -108,8 +108,13 @@ pub(crate) const FAMILIES: [(&str, &str, &str); 3] = [
 ];
 
 impl Environment {
-    /// The environment called `name`, for so many environments per worker.
-    pub(crate) fn named(name: &str, options: &EnvOptions, envs_per_worker: usize) -> Result<Self, EnvironmentError> {
+    /// The environment called `name`, for so many environments per worker; what it prints goes to `output`.
+    pub(crate) fn named(
+        name: &str,
+        options: &EnvOptions,
+        envs_per_worker: usize,
+        output: ChildOutput,
+    ) -> Result<Self, EnvironmentError> {
         if let Some(native) = NATIVE.iter().find(|native| native.name == name) {
             options.refuse_all(name)?;
             return Ok((native.make)());
@@ -125,6 +130,7 @@ impl Environment {
                 start_timeout: options.start_timeout.map_or(defaults.start_timeout, |Timeout(time)| time),
                 step_timeout: options.step_timeout.map_or(defaults.step_timeout, |Timeout(time)| time),
                 close_timeout: options.close_timeout.map_or(defaults.close_timeout, |Timeout(time)| time),
+                output,
                 ..defaults
             }
         };

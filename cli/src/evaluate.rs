@@ -11,6 +11,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueHint;
 use comfy_table::Table;
 use pronk::buffer::shutdown;
+use pronk::env_process::ChildOutput;
 use pronk::metrics::format_return;
 use pronk::rollout::{
     Audience, CallMonitor, Evaluation, EvaluationPlan, OnProgress, Players, Progress, ReturnStat, evaluate_beside,
@@ -106,7 +107,8 @@ impl Evaluate {
 
     fn play(&self, run: &RunDir, file: &RunFile) -> Result<(Evaluation, Option<Video>)> {
         let envs_per_process = file.config.workers.num_envs_per_worker;
-        let env = Environment::named(&file.env, &file.env_options, envs_per_process).map_err(unusable)?;
+        let output = ChildOutput::default();
+        let env = Environment::named(&file.env, &file.env_options, envs_per_process, output).map_err(unusable)?;
         let mut policies = if self.best { run.best_policies() } else { run.policies() }?;
         let (n_episodes, seed) = (self.episodes.get(), self.seed.unwrap_or(SEED));
         let max_episode_steps = self.max_episode_steps.map(NonZeroU32::get);

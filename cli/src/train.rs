@@ -7,6 +7,7 @@ use std::{io, thread};
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueHint;
+use pronk::env_process::ChildOutput;
 use pronk::metrics::{format_return, write_whole};
 use pronk::prelude::*;
 use pronk::{
@@ -79,7 +80,8 @@ impl Train {
         }
         let file = self.settings(resumed.as_ref())?;
         let envs_per_worker = file.config.workers.num_envs_per_worker;
-        let env = Environment::named(&file.env, &file.env_options, envs_per_worker).map_err(unusable)?;
+        let output = if self.quiet || self.json { ChildOutput::Logged } else { ChildOutput::Shown };
+        let env = Environment::named(&file.env, &file.env_options, envs_per_worker, output).map_err(unusable)?;
         // Before the folder: what is refused makes none.
         let prometheus = file.log.prometheus.as_deref().map(bind_prometheus).transpose()?;
         let dashboard = self.dashboard.as_deref().map(|address| self.bind(address)).transpose()?;

@@ -16,11 +16,13 @@ pub(crate) struct Output {
     /// The newest of it.
     last: Vec<u8>,
     shown: ChildOutput,
+    /// The line that has begun, if lines are logged.
+    line: Vec<u8>,
 }
 
 impl Output {
     pub(crate) fn new(pipe: ChildStderr, shown: ChildOutput) -> Self {
-        Self { pipe: Some(pipe), last: Vec::new(), shown }
+        Self { pipe: Some(pipe), last: Vec::new(), shown, line: Vec::new() }
     }
 
     /// Reads once, without blocking if there is something to read.
@@ -34,9 +36,11 @@ impl Output {
     }
 
     fn take(&mut self, bytes: &[u8]) {
-        if self.shown == ChildOutput::Shown {
+        match self.shown {
             // A closed standard error of this process must not fail the run.
-            let _ = io::stderr().write_all(bytes);
+            ChildOutput::Shown => drop(io::stderr().write_all(bytes)),
+            ChildOutput::Logged => self.log(bytes),
+            ChildOutput::Hidden => {}
         }
         self.last.extend_from_slice(bytes);
         if self.last.len() > 2 * KEPT {
@@ -44,9 +48,31 @@ impl Output {
         }
     }
 
+    fn log(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") || self.line.len() > KEPT {
+                self.log_line();
+            }
+        }
+    }
+
+    fn log_line(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        tracing::info!("{}", String::from_utf8_lossy(&line).trim_end());
+    }
+
     pub(crate) fn text(&self) -> String {
         let from = self.last.len().saturating_sub(KEPT);
         String::from_utf8_lossy(&self.last[from..]).into_owned()
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if !self.line.is_empty() {
+            self.log_line();
+        }
     }
 }
 

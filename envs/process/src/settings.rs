@@ -68,6 +68,8 @@ pub enum ChildOutput {
     /// To the standard error of this process.
     #[default]
     Shown,
+    /// To the program's subscriber, each line as a `tracing` event of the level `INFO`.
+    Logged,
     /// Nowhere.
     Hidden,
 }
