@@ -10,6 +10,8 @@
 #[path = "async_env/remote.rs"]
 mod remote;
 
+#[path = "flags/failure.rs"]
+mod failure;
 #[path = "flags/saving.rs"]
 mod saving;
 
@@ -49,7 +51,7 @@ struct Args {
     saving: saving::Saving,
 }
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> Result<ExitCode, failure::Failure> {
     let args = Args::parse();
     let latency = Duration::from_millis(args.latency_ms);
     let address = serve(move |_, request| Some(if request % 100 == 99 { 10 * latency } else { latency }))?;

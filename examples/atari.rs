@@ -12,6 +12,8 @@
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
+#[path = "flags/failure.rs"]
+mod failure;
 #[path = "flags/hosts.rs"]
 mod hosts;
 #[path = "flags/log.rs"]
@@ -104,7 +106,7 @@ enum Frames {
     AlePy,
 }
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> Result<ExitCode, failure::Failure> {
     let args = Args::parse();
     let python = args.python.clone();
     let program: Program = match args.frames {

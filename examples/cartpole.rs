@@ -26,6 +26,8 @@ mod config;
 #[path = "cartpole/measure.rs"]
 mod measure;
 
+#[path = "flags/failure.rs"]
+mod failure;
 #[path = "flags/hosts.rs"]
 mod hosts;
 #[path = "flags/log.rs"]
@@ -111,7 +113,7 @@ struct Args {
     hosts: hosts::Hosts,
 }
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> Result<ExitCode, failure::Failure> {
     let args = Args::parse();
     let mut config = if args.frugal { frugal(&args)? } else { fast(&args)? };
     if args.bench {

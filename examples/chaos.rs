@@ -16,6 +16,8 @@
 #[path = "cartpole/config.rs"]
 mod cartpole;
 
+#[path = "flags/failure.rs"]
+mod failure;
 #[path = "flags/saving.rs"]
 mod saving;
 
@@ -60,7 +62,7 @@ struct Args {
     saving: saving::Saving,
 }
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> Result<ExitCode, failure::Failure> {
     let args = Args::parse();
     // Thousands of panics are planted: their messages come in the reports.
     std::panic::set_hook(Box::new(|_| {}));

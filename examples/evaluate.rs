@@ -10,6 +10,9 @@
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
+#[path = "flags/failure.rs"]
+mod failure;
+
 use std::path::PathBuf;
 
 use anyhow::ensure;
@@ -39,7 +42,7 @@ struct Args {
     sample: bool,
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> Result<(), failure::Failure> {
     let args = Args::parse();
     let run = RunFolder::newest(&args.checkpoint);
     let checkpoint = match Checkpoint::load(&run) {

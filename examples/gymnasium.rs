@@ -17,6 +17,8 @@
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
+#[path = "flags/failure.rs"]
+mod failure;
 #[path = "flags/saving.rs"]
 mod saving;
 
@@ -83,7 +85,7 @@ enum AlgorithmName {
     Appo,
 }
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> Result<ExitCode, failure::Failure> {
     let args = Args::parse();
     let envs = ProcessEnvs {
         envs_per_process: args.envs_per_process,

@@ -22,6 +22,8 @@ use pronk::hosts_zenoh::{Certificates, ZenohDial, ZenohListen, make_certificates
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+#[path = "flags/failure.rs"]
+mod failure;
 #[path = "flags/log.rs"]
 mod log;
 
@@ -80,7 +82,7 @@ struct RelayArgs {
     insecure: bool,
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> Result<(), failure::Failure> {
     match Args::parse().command {
         Command::Certificates { folder, learner, host, relay } => {
             let learner: Vec<&str> = learner.iter().map(String::as_str).collect();

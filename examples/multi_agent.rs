@@ -12,6 +12,8 @@
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
+#[path = "flags/failure.rs"]
+mod failure;
 #[path = "flags/saving.rs"]
 mod saving;
 
@@ -68,7 +70,7 @@ enum Policies {
     Separate,
 }
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> Result<ExitCode, failure::Failure> {
     let args = Args::parse();
     let mut config = TrainerConfig {
         seed: args.seed,

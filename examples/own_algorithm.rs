@@ -10,6 +10,8 @@
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
+#[path = "flags/failure.rs"]
+mod failure;
 #[path = "flags/saving.rs"]
 mod saving;
 
@@ -81,7 +83,7 @@ struct Args {
     saving: saving::Saving,
 }
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> Result<ExitCode, failure::Failure> {
     let args = Args::parse();
     let mut config = TrainerConfig::default();
     config.workers.num_rollout_workers = 0;

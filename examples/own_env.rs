@@ -6,6 +6,8 @@
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
+#[path = "flags/failure.rs"]
+mod failure;
 #[path = "flags/saving.rs"]
 mod saving;
 
@@ -75,7 +77,7 @@ struct Args {
     saving: saving::Saving,
 }
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> Result<ExitCode, failure::Failure> {
     let args = Args::parse();
     pronk::check_env(Corridor { cell: 0 }, args.seed)?;
     let mut config = TrainerConfig { seed: args.seed, ..TrainerConfig::default() };

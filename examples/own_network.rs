@@ -14,6 +14,8 @@
 #[path = "cartpole/config.rs"]
 mod cartpole;
 
+#[path = "flags/failure.rs"]
+mod failure;
 #[path = "flags/saving.rs"]
 mod saving;
 
@@ -92,7 +94,7 @@ struct Args {
     saving: saving::Saving,
 }
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> Result<ExitCode, failure::Failure> {
     let args = Args::parse();
     let config = TrainerConfig { seed: args.seed, ..cartpole::config(1, 16) };
     let out = args.saving.folder("runs/own_network", args.out.as_deref(), args.seed)?;

@@ -11,6 +11,8 @@
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
+#[path = "flags/failure.rs"]
+mod failure;
 #[path = "flags/saving.rs"]
 mod saving;
 
@@ -58,7 +60,7 @@ struct Args {
     saving: saving::Saving,
 }
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> Result<ExitCode, failure::Failure> {
     let args = Args::parse();
     let envs = ProcessEnvs::new(PettingZoo { python: args.python.clone(), ..PettingZoo::new(&args.module) });
     let builder = args.saving.builder(config(&args), "runs/pettingzoo");

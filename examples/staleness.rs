@@ -11,6 +11,9 @@
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 
+#[path = "flags/failure.rs"]
+mod failure;
+
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -45,7 +48,7 @@ struct Args {
     lr: f64,
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> Result<(), failure::Failure> {
     let args = Args::parse();
     println!(
         "mean return in the last quarter of {} env-steps, {} seeds (lowest–highest)\n",
