@@ -23,7 +23,7 @@ pub use contents::Checkpoint;
 pub(crate) use count::check_count;
 pub use error::CheckpointError;
 pub(crate) use files::{MANIFEST, is_checkpoint_file};
-pub(crate) use folder::{LoadedRun, load_newest, load_whole};
+pub(crate) use folder::{LoadedRun, holds_checkpoints, load_newest, load_whole};
 pub(crate) use manifest::{RunPart, SavedSummary};
 pub use score::Score;
 pub(crate) use score::{Figures, SavedEvaluations};

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use crate::checkpoint::MANIFEST;
 use contents::is_record;
-pub(crate) use contents::{EVENTS, REPORT, RESULTS, RUN_INFO, TABLE, video, video_env_steps};
+pub(crate) use contents::{CHECKPOINTS, EVENTS, REPORT, RESULTS, RUN_INFO, TABLE, video, video_env_steps};
 
 /// The link to the newest run.
 const LATEST: &str = "latest";
@@ -17,7 +17,8 @@ const LATEST: &str = "latest";
 /// The folder of one run: its logs and its policy.
 ///
 /// Logs of two runs in one folder would mix, so [`Trainer::log_to`](crate::Trainer::log_to) refuses a folder
-/// that holds a run. This type makes a folder per run, or reuses one.
+/// that holds a run. This type makes a folder per run, or reuses one. Links in a path, such as `latest`, are
+/// followed once: where they lead later makes no difference to the run.
 ///
 /// # Example
 /// ```
@@ -63,6 +64,17 @@ pub enum RunFolderError {
         /// A file of that run.
         found: String,
     },
+    /// A run would replace a file of the folder, which holds no run.
+    #[error(
+        "{} has a file {found} but no run, and a run would replace it; name another folder, or move the file",
+        path.display()
+    )]
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+        /// The file.
+        found: String,
+    },
     /// The file system refused.
     #[error("run folder: cannot {doing} {}: {cause}", path.display())]
     Io {
@@ -96,12 +108,21 @@ impl RunFolder {
     }
 
     fn create_called(runs: &Path, name: &str) -> Result<Self, RunFolderError> {
+        let runs = &*resolved(runs);
         fs::create_dir_all(runs).map_err(failed("create", runs))?;
         let nth = |n: u32| if n == 1 { name.to_owned() } else { format!("{name}-{n}") };
-        let name = create_first_free(runs, nth).map_err(failed("create a folder in", runs))?;
-        let before = fs::read_link(runs.join(LATEST)).ok();
-        point_latest_to(runs, Path::new(&name)).map_err(failed("point to the new run from", &runs.join(LATEST)))?;
-        Ok(Self { path: runs.join(name), made: Made::Dated { before } })
+        let path = runs.join(create_first_free(runs, nth).map_err(failed("create a folder in", runs))?);
+        let latest = runs.join(LATEST);
+        let before = fs::read_link(&latest).ok();
+        let folder = Self { path, made: Made::Dated { before } };
+        match point_latest_to(runs, Path::new(folder.path.file_name().unwrap_or_default())) {
+            Ok(()) => Ok(folder),
+            Err(error) => {
+                // The first error is the one to return.
+                let _ = folder.discard();
+                Err(failed("point to the new run from", &latest)(error))
+            }
+        }
     }
 
     /// Removes a folder that was made for a run that could not begin, and points `latest` to the run before.
@@ -134,15 +155,19 @@ impl RunFolder {
     /// The folder `path` for a new run, which is made if it is missing.
     ///
     /// # Errors
-    /// [`RunFolderError::Taken`] if it holds a run: results, a policy or checkpoints. Or a folder that cannot
-    /// be made.
-    pub fn at(path: impl Into<PathBuf>) -> Result<Self, RunFolderError> {
-        let path = path.into();
+    /// [`RunFolderError::Taken`] if it holds a run: results, a policy or checkpoints.
+    /// [`RunFolderError::Foreign`] if it holds none, but a `run.json`, `log.txt` or `timeline.json`, which a
+    /// run would replace. Or a folder that cannot be made.
+    pub fn at(path: impl AsRef<Path>) -> Result<Self, RunFolderError> {
+        let path = resolved(path.as_ref());
         let policies = [PathBuf::from(MANIFEST), Path::new(contents::CHECKPOINTS).join(MANIFEST)];
         let policy = policies.iter().find(|policy| path.join(policy).exists());
         let policy = policy.map(|policy| policy.display().to_string());
         if let Some(found) = records(&path)?.into_iter().next().or(policy) {
             return Err(RunFolderError::Taken { path, found });
+        }
+        if let Some(found) = names(&path)?.into_iter().find(|name| contents::is_other(name)) {
+            return Err(RunFolderError::Foreign { path, found });
         }
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(failed("create", parent))?;
@@ -150,6 +175,9 @@ impl RunFolder {
         match fs::create_dir(&path) {
             Ok(()) => Ok(Self { path, made: Made::Named }),
             Err(_) if path.is_dir() => Ok(Self { path, made: Made::Nothing }),
+            Err(_) if path.is_symlink() => {
+                Err(failed("create", &path)(io::Error::other("it is a link that leads nowhere")))
+            }
             Err(error) => Err(failed("create", &path)(error)),
         }
     }
@@ -162,8 +190,8 @@ impl RunFolder {
     ///
     /// # Errors
     /// The file that cannot be removed.
-    pub fn overwrite(path: impl Into<PathBuf>) -> Result<Self, RunFolderError> {
-        let path = path.into();
+    pub fn overwrite(path: impl AsRef<Path>) -> Result<Self, RunFolderError> {
+        let path = resolved(path.as_ref());
         contents::remove(&path).map_err(|(path, cause)| RunFolderError::Io { doing: "remove", path, cause })?;
         Ok(Self { path, made: Made::Nothing })
     }
@@ -173,33 +201,50 @@ impl RunFolder {
     ///
     /// # Errors
     /// The file that cannot be moved.
-    pub fn resume(path: impl Into<PathBuf>) -> Result<Self, RunFolderError> {
-        let path = path.into();
+    pub fn resume(path: impl AsRef<Path>) -> Result<Self, RunFolderError> {
+        let path = resolved(path.as_ref());
         move_aside(&path)?;
         Ok(Self { path, made: Made::Nothing })
     }
 
     /// The folder `path` of a run that goes on ([`TrainerBuilder::resume`](crate::TrainerBuilder::resume)) or, if it
     /// holds none, of a new one. Logs stay where they are: the run continues them.
-    pub fn going_on(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), made: Made::Nothing }
+    pub fn going_on(path: impl AsRef<Path>) -> Self {
+        Self { path: resolved(path.as_ref()), made: Made::Nothing }
     }
 
-    /// The folder.
+    /// The folder, without links.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The newest run made by [`create`](Self::create) in `runs`, or `runs` itself.
+    /// The newest run made by [`create`](Self::create) in `runs`, or `runs` itself; without links, since `latest`
+    /// may lead to another run soon.
     pub fn newest(runs: impl AsRef<Path>) -> PathBuf {
         let latest = runs.as_ref().join(LATEST);
-        if latest.exists() { latest } else { runs.as_ref().to_owned() }
+        resolved(if latest.exists() { &latest } else { runs.as_ref() })
     }
 }
 
 impl AsRef<Path> for RunFolder {
     fn as_ref(&self) -> &Path {
         &self.path
+    }
+}
+
+/// Where a path leads, without links: these may lead elsewhere soon. What is missing keeps its names. The
+/// answer to a relative path is relative, too, if it is below the working directory.
+pub(crate) fn resolved(path: &Path) -> PathBuf {
+    let real = |there: &Path| if there == Path::new("") { Path::new(".") } else { there }.canonicalize();
+    let find = |there: &Path| Some(real(there).ok()?.join(path.strip_prefix(there).ok()?));
+    // Without the slash that joining nothing leaves at the end.
+    let Some(found) = path.ancestors().find_map(find).map(|found| found.components().collect::<PathBuf>()) else {
+        return path.to_owned();
+    };
+    let below = real(Path::new("")).ok().filter(|_| path.is_relative());
+    match below.as_deref().and_then(|here| found.strip_prefix(here).ok()) {
+        Some(below) if below != Path::new("") => below.to_owned(),
+        _ => found,
     }
 }
 
@@ -240,10 +285,14 @@ pub(crate) fn claim(folder: &Path) -> Result<(), RunFolderError> {
 
 /// The names of a run's logs, sorted; none without a folder.
 fn records(folder: &Path) -> Result<Vec<String>, RunFolderError> {
-    let names = contents::names(folder);
-    let mut names = names.map_err(|(path, cause)| RunFolderError::Io { doing: "read", path, cause })?;
+    let mut names = names(folder)?;
     names.retain(|name| is_record(name));
     Ok(names)
+}
+
+/// The names in a folder, sorted; none without a folder.
+fn names(folder: &Path) -> Result<Vec<String>, RunFolderError> {
+    contents::names(folder).map_err(|(path, cause)| RunFolderError::Io { doing: "read", path, cause })
 }
 
 /// Makes the first of the folders `nth(1)`, `nth(2)`, … that does not exist, and returns its name.
@@ -261,6 +310,10 @@ fn create_first_free(parent: &Path, nth: impl Fn(u32) -> String) -> io::Result<S
 /// collide.
 #[cfg(unix)]
 fn point_latest_to(runs: &Path, run: &Path) -> io::Result<()> {
+    // Renaming would replace a file, and fail for a folder without saying why.
+    if runs.join(LATEST).symlink_metadata().is_ok_and(|there| !there.is_symlink()) {
+        return Err(io::Error::other("it is no link, and not from a run: rename it"));
+    }
     let beside = runs.join(format!(".{LATEST}-{}", run.display().to_string().replace('/', "-")));
     std::os::unix::fs::symlink(run, &beside)?;
     fs::rename(&beside, runs.join(LATEST)).inspect_err(|_| {

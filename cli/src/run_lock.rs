@@ -1,9 +1,10 @@
 //! [`RunLock`]: one process at a time in the folder of a run.
 
-use std::fs::{File, TryLockError};
+use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::unusable;
 
@@ -21,7 +22,7 @@ impl RunLock {
     /// locks only `run.json` tells of another process, once that has written it.
     ///
     /// # Errors
-    /// Another process has the lock, or the file cannot be opened.
+    /// Another process has the lock or has just removed the folder, or the file cannot be opened.
     pub(crate) fn take(folder: &Path) -> Result<Self> {
         let path = folder.join(LOCK);
         // Some file systems lock only what is open for writing.
@@ -33,6 +34,10 @@ impl RunLock {
                 folder.display()
             )));
         }
+        // A process whose run did not begin may have removed the folder after this one had opened the file.
+        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        let (own, there) = (file.metadata().map(identity), fs::metadata(&path).map(identity));
+        ensure!(own.ok() == there.ok(), "another process has removed {}: start again", folder.display());
         Ok(Self { _file: file })
     }
 }

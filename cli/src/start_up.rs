@@ -13,17 +13,29 @@ use pronk::{RunFolder, StopReason};
 
 use crate::run_lock::RunLock;
 
-/// Where the first files of a run are while the run that it overwrites is still there.
+/// Where the first files of a run are until it begins, so that the folder stays as it was if it does not.
 const STAGED: &str = ".starting";
 
 /// The shortest time that a run has to begin.
 const SHORTEST: Duration = Duration::from_secs(1);
+
+/// What a run begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begins {
+    /// A folder without a run.
+    New,
+    /// A folder with another run, which is removed.
+    Overwriting,
+    /// The files of the run that goes on.
+    Resuming,
+}
 
 /// The folder of a run that has not begun. It is removed, or left as it was, if the run cannot begin, and at
 /// Ctrl-C and SIGTERM, which end the process: the trainer does not listen for them yet.
 pub(crate) struct StartUp {
     folder: RunFolder,
     lock: RunLock,
+    begins: Begins,
     /// Where its first files are.
     files: PathBuf,
     /// `None` once it is kept or removed.
@@ -36,7 +48,7 @@ pub(crate) struct StartUp {
 /// What is removed if the run does not begin.
 struct Made {
     folder: RunFolder,
-    /// The folder of its first files, if it overwrites another run.
+    /// The folder of its first files, unless it continues those of a run.
     staged: Option<PathBuf>,
 }
 
@@ -46,7 +58,7 @@ impl StartUp {
     /// # Errors
     /// That of `make`, a folder in which another process is at work, or a folder or signal handler that the
     /// system refuses.
-    pub(crate) fn begin(overwrites: bool, make: impl FnOnce() -> Result<RunFolder>) -> Result<Self> {
+    pub(crate) fn begin(begins: Begins, make: impl FnOnce() -> Result<RunFolder>) -> Result<Self> {
         let made = Arc::new(Mutex::new(None));
         let mut slot = lock(&made);
         let to_discard = Arc::clone(&made);
@@ -54,20 +66,20 @@ impl StartUp {
         let folder = make()?;
         // Before it is changed, or could be removed: it may be the folder of another process.
         let held = RunLock::take(folder.path())?;
-        let staged = overwrites.then(|| folder.path().join(STAGED));
+        let staged = (begins != Begins::Resuming).then(|| folder.path().join(STAGED));
         let files = staged.clone().unwrap_or_else(|| folder.path().to_owned());
         *slot = Some(Made { folder: folder.clone(), staged });
         drop(slot);
-        let start_up = Self { folder, lock: held, files, made, listening, _starting: None };
-        match start_up.make_files_folder(overwrites) {
+        let start_up = Self { folder, lock: held, begins, files, made, listening, _starting: None };
+        match start_up.make_files_folder() {
             Ok(()) => Ok(start_up),
             Err(error) => Err(start_up.failed(error)),
         }
     }
 
-    fn make_files_folder(&self, is_staged: bool) -> Result<()> {
+    fn make_files_folder(&self) -> Result<()> {
         let path = &self.files;
-        if is_staged && path.exists() {
+        if self.begins != Begins::Resuming && path.exists() {
             // Of a process that was killed.
             fs::remove_dir_all(path).with_context(|| format!("cannot remove {}", path.display()))?;
         }
@@ -119,7 +131,9 @@ impl StartUp {
         let mut made = lock(&self.made);
         let Some(Made { folder, staged }) = &mut *made else { return Ok(()) };
         let Some(from) = staged.as_deref() else { return Ok(()) };
-        RunFolder::overwrite(folder.path())?;
+        if self.begins == Begins::Overwriting {
+            RunFolder::overwrite(folder.path())?;
+        }
         move_files(from, folder.path()).with_context(|| format!("cannot move {}", from.display()))?;
         *staged = None;
         Ok(())

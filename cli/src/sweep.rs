@@ -24,6 +24,7 @@ use clap::ValueHint;
 use rustix::event::Timespec;
 
 use self::file::SweepFile;
+pub(crate) use self::folder::SWEEP;
 use self::folder::SweepFolder;
 use self::plan::Plan;
 use self::processes::{Event, Processes};

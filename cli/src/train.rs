@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use std::{io, thread};
+use std::{fs, io, thread};
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueHint;
@@ -23,7 +23,8 @@ use crate::environment::Environment;
 use crate::messages::{self, LOG};
 use crate::run_dir::{CHECKPOINTS, CONFIG, RunDir, VIDEOS};
 use crate::run_file::{Entry, RunFile};
-use crate::start_up::StartUp;
+use crate::start_up::{Begins, StartUp};
+use crate::sweep::SWEEP;
 use crate::unusable;
 use crate::watch::refused;
 
@@ -85,7 +86,12 @@ impl Train {
         // Before the folder: what is refused makes none.
         let prometheus = file.log.prometheus.as_deref().map(bind_prometheus).transpose()?;
         let dashboard = self.dashboard.as_deref().map(|address| self.bind(address)).transpose()?;
-        let mut start_up = StartUp::begin(self.overwrite, || self.folder(resumed.as_ref(), file.config.seed))?;
+        let begins = match &resumed {
+            Some(run) if self.out.as_deref().is_none_or(|out| is_same(out, &run.path)) => Begins::Resuming,
+            _ if self.overwrite => Begins::Overwriting,
+            _ => Begins::New,
+        };
+        let mut start_up = StartUp::begin(begins, || self.folder(begins, resumed.as_ref(), file.config.seed))?;
         if let Err(error) = start_up.limit(file.stop.when().time) {
             return Err(start_up.failed(error));
         }
@@ -174,18 +180,43 @@ impl Train {
         RunFile::read(&path, flags).map_err(unusable)
     }
 
-    fn folder(&self, resumed: Option<&RunDir>, seed: u64) -> Result<RunFolder> {
-        match (&self.out, resumed) {
-            (None, None) => Ok(RunFolder::create("runs", seed)?),
-            (None, Some(run)) => Ok(RunFolder::going_on(&run.path)),
-            (Some(out), Some(run)) if is_same(out, &run.path) => Ok(RunFolder::going_on(&run.path)),
-            (Some(out), _) => match RunFolder::at(out) {
-                // What is there is removed once this run can begin.
-                Err(RunFolderError::Taken { .. }) if self.overwrite => Ok(RunFolder::going_on(out)),
-                Err(error @ RunFolderError::Taken { .. }) => Err(unusable(error)),
-                folder => Ok(folder?),
-            },
+    fn folder(&self, begins: Begins, resumed: Option<&RunDir>, seed: u64) -> Result<RunFolder> {
+        let out = match (&self.out, resumed) {
+            (_, Some(run)) if begins == Begins::Resuming => return Ok(RunFolder::going_on(&run.path)),
+            (None, _) => return Ok(RunFolder::create("runs", seed)?),
+            (Some(out), _) => out,
+        };
+        self.ensure_replaceable(out).map_err(unusable)?;
+        match RunFolder::at(out) {
+            // What is there is removed once this run can begin.
+            Err(RunFolderError::Taken { .. }) if begins == Begins::Overwriting => Ok(RunFolder::going_on(out)),
+            Err(error @ (RunFolderError::Taken { .. } | RunFolderError::Foreign { .. })) => Err(unusable(error)),
+            folder => Ok(folder?),
         }
+    }
+
+    /// Refuses a folder whose config file no run and no sweep has written, since this one would replace it,
+    /// and the folder of a sweep.
+    fn ensure_replaceable(&self, out: &Path) -> Result<()> {
+        ensure!(
+            !out.join(SWEEP).exists(),
+            "{} is the folder of a sweep, or has a sweep file: name another one for the run",
+            out.display()
+        );
+        let path = out.join(CONFIG);
+        let is_input = self.config.as_deref().is_some_and(|config| is_same(config, &path));
+        let is_of_run = RunInfo::read(out).is_some() && !is_input;
+        // As a run or a sweep writes it, all keys in their order, it has nothing that a person wrote.
+        let is_as_written = || {
+            let text = RunFile::read(&path, Vec::new()).ok()?.to_toml().ok()?;
+            Some(text == fs::read_to_string(&path).ok()?)
+        };
+        ensure!(
+            path.symlink_metadata().is_err() || is_of_run || is_as_written() == Some(true),
+            "the run would replace {}, which no run has written: name another folder, or move the file",
+            path.display()
+        );
+        Ok(())
     }
 
     fn print(&self, run: &Run, out: &RunFolder, failure: Option<&anyhow::Error>) -> Result<()> {

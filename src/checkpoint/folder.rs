@@ -58,6 +58,11 @@ pub(crate) fn load_newest(dir: &Path) -> (Option<LoadedRun>, Vec<CheckpointError
     load_newest_from(&OsDisk, dir)
 }
 
+/// Whether a folder has checkpoints, whole or not.
+pub(crate) fn holds_checkpoints(dir: &Path) -> bool {
+    dir.join(MANIFEST).exists() || !generations(&OsDisk, dir).is_empty()
+}
+
 pub(super) fn load_newest_from(disk: &dyn Disk, dir: &Path) -> (Option<LoadedRun>, Vec<CheckpointError>) {
     let newest = dir.join(MANIFEST);
     let (mut damaged, mut policies) = (Vec::new(), None);
@@ -93,8 +98,10 @@ enum WithRun {
     No,
 }
 
+/// The manifest that `path` is, or that of the folder, whose name may end in .json too.
 fn manifest_of(path: &Path) -> PathBuf {
-    if path.extension().is_some_and(|extension| extension == "json") { path.to_owned() } else { path.join(MANIFEST) }
+    let is_json = path.extension().is_some_and(|extension| extension == "json");
+    if is_json && !path.is_dir() { path.to_owned() } else { path.join(MANIFEST) }
 }
 
 /// Reads what a manifest names.

@@ -118,6 +118,21 @@ fn a_missing_folder_or_file_is_named() {
 }
 
 #[test]
+fn a_folder_may_be_called_like_a_manifest() {
+    let dir = TempDir::new().unwrap();
+    let folder = dir.path().join("run.json");
+    let run = trained(1);
+    run.save(&folder).unwrap();
+    let params = only(&run).state.params;
+    assert_eq!(Checkpoint::load(&folder).unwrap().state.params.values(), params.values());
+    assert_eq!(Checkpoint::load(folder.join("manifest.json")).unwrap().state.params.values(), params.values());
+    assert_eq!(Checkpoint::load_all(&folder).unwrap().len(), 1);
+    assert!(load_whole(&folder).is_ok());
+    let text = Checkpoint::load(dir.path().join("missing.json")).unwrap_err().to_string();
+    assert!(text.contains("cannot read the manifest") && text.contains("missing.json"), "{text}");
+}
+
+#[test]
 fn damage_is_found_and_named() {
     let (dir, _) = saved();
     let policy = file(dir.path(), "policy");

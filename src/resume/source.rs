@@ -15,7 +15,7 @@ use crate::checkpoint::Checkpoint;
 /// use pronk::Resume;
 ///
 /// let auto: Resume = "auto".parse()?;
-/// let path: Resume = "runs/1/checkpoints".parse()?;
+/// let path: Resume = "runs/1".parse()?;
 /// # let _ = (auto, path);
 /// # Ok::<(), std::convert::Infallible>(())
 /// ```
@@ -47,8 +47,9 @@ impl Resume {
         !matches!(self.0, From::Weights(_))
     }
 
-    /// The run that was saved in the folder `path`, as [`auto`](Self::auto), or in one of its manifests. If there is
-    /// none, that is an error. If it holds weights alone, the run begins with these.
+    /// The run that was saved in the folder `path`, as [`auto`](Self::auto), or in one of its manifests; of a
+    /// folder that has checkpoints in its folder `checkpoints`, as that of a run does, these. If there is none,
+    /// that is an error. If it holds weights alone, the run begins with these.
     pub fn from(path: impl AsRef<Path>) -> Self {
         Self(From::Path(path.as_ref().to_owned()))
     }

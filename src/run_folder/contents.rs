@@ -22,7 +22,7 @@ pub(crate) const EVENTS: &str = "events.out.tfevents.";
 pub(crate) const RUN_INFO: &str = "run.json";
 
 /// The folders of checkpoints and videos, where the run uses the customary names.
-pub(super) const CHECKPOINTS: &str = "checkpoints";
+pub(crate) const CHECKPOINTS: &str = "checkpoints";
 const VIDEOS: &str = "videos";
 
 /// The best policy, in the folder of checkpoints.
@@ -88,10 +88,15 @@ pub(super) fn is_record(name: &str) -> bool {
     name == RESULTS || RECORDS.contains(&name) || name.starts_with(EVENTS)
 }
 
+/// Whether it is another file that a run replaces, which may be of something else where there is no log.
+pub(super) fn is_other(name: &str) -> bool {
+    OTHERS.contains(&name)
+}
+
 /// Removes what runs have written into `folder`, and nothing else, with folders that are empty then.
 pub(super) fn remove(folder: &Path) -> Result<(), (PathBuf, io::Error)> {
     // A file that is being written has another name.
-    let is_other = |name: &str| OTHERS.contains(&name.strip_suffix(".new").unwrap_or(name)) || is_export(name);
+    let is_other = |name: &str| is_other(name.strip_suffix(".new").unwrap_or(name)) || is_export(name);
     let names = names(folder)?;
     for life in names.iter().filter(|name| is_life(name)) {
         remove_files(&folder.join(life), is_record)?;

@@ -67,6 +67,48 @@ fn a_folder_with_a_policy_or_events_alone_holds_a_run_and_one_with_notes_does_no
 }
 
 #[test]
+#[cfg(unix)]
+fn links_are_followed_once_and_what_no_run_wrote_is_refused() {
+    use std::os::unix::fs::symlink;
+
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    fs::create_dir_all(root.join("a/below")).unwrap();
+    symlink("a", root.join("link")).unwrap();
+    symlink("nowhere", root.join("dangling")).unwrap();
+    for (given, real) in [("link", "a"), ("link/", "a"), ("link/below/..", "a"), ("link/new/one", "a/new/one")] {
+        assert_eq!(RunFolder::at(root.join(given)).unwrap().path(), root.join(real), "{given}");
+        assert_eq!(RunFolder::going_on(root.join(given)).path(), root.join(real), "{given}");
+    }
+    assert_eq!(RunFolder::create(root.join("link"), 3).unwrap().path().parent(), Some(&*root.join("a")));
+    let text = RunFolder::at(root.join("dangling")).unwrap_err().to_string();
+    assert!(text.contains("it is a link that leads nowhere"), "{text}");
+
+    assert_eq!(resolved(Path::new("src/../src")), Path::new("src"), "relative as it was given");
+    assert_eq!(resolved(Path::new("..")), std::env::current_dir().unwrap().parent().unwrap());
+    assert_eq!(resolved(Path::new("")), std::env::current_dir().unwrap());
+    for name in [RUN_INFO, "log.txt", "timeline.json"] {
+        let other = root.join("of").join(name);
+        fs::create_dir_all(&other).unwrap();
+        fs::write(other.join(name), "mine").unwrap();
+        let text = RunFolder::at(&other).unwrap_err().to_string();
+        assert!(text.contains(&format!("has a file {name} but no run")), "{text}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn what_is_no_link_is_not_replaced_by_one() {
+    let runs = tempfile::tempdir().unwrap();
+    let latest = runs.path().join(LATEST);
+    fs::write(&latest, "mine").unwrap();
+    let text = RunFolder::create(runs.path(), 3).unwrap_err().to_string();
+    assert!(text.contains("it is no link"), "{text}");
+    assert_eq!(fs::read_to_string(&latest).unwrap(), "mine");
+    assert_eq!(fs::read_dir(runs.path()).unwrap().count(), 1, "the folder is gone again");
+}
+
+#[test]
 fn an_earlier_run_is_kept_aside_as_asked_and_nothing_else_is_touched() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();

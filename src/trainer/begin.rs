@@ -21,11 +21,12 @@ use super::run_spec::RunSpec;
 use super::saves::{Saves, progress};
 use super::turn_reports::TurnReports;
 use super::wiring::Wired;
-use crate::checkpoint::{Checkpoint, LoadedRun, RunPart, load_newest, load_whole};
+use crate::checkpoint::{Checkpoint, LoadedRun, RunPart, holds_checkpoints, load_newest, load_whole};
 use crate::config::TrainerConfig;
 use crate::error::TrainError;
 use crate::result::TrainResult;
 use crate::resume::{Agreement, Resume, ResumeError, ResumeFrom, Resumed, SavedTrainer};
+use crate::run_folder::CHECKPOINTS;
 
 /// A run that was found in a checkpoint.
 pub(super) struct FoundRun {
@@ -56,7 +57,7 @@ pub(super) fn look_for_a_run(
             let dir = checkpoints.ok_or(ResumeError::NoFolder)?;
             newest(dir)?
         }
-        Some(ResumeFrom::Path(path)) if path.is_dir() => match newest(&path)? {
+        Some(ResumeFrom::Path(path)) if path.is_dir() => match newest(&folder_of_checkpoints(&path))? {
             (None, _) => return Err(ResumeError::Nothing { path }.into()),
             found => found,
         },
@@ -72,6 +73,12 @@ pub(super) fn look_for_a_run(
             (checkpoints, Some(found))
         }
     })
+}
+
+/// The folder of checkpoints in that of a run, if it has any, or `path` itself.
+fn folder_of_checkpoints(path: &Path) -> PathBuf {
+    let below = path.join(CHECKPOINTS);
+    if holds_checkpoints(&below) { below } else { path.to_owned() }
 }
 
 /// The newest whole checkpoint of a folder, and the newer ones, which are damaged. An error if all are.

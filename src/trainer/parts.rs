@@ -18,6 +18,7 @@ use crate::config::{ConfigError, TrainerConfig};
 use crate::error::TrainError;
 use crate::record::{Recording, Replay};
 use crate::resume::{Agreement, Resume, ResumeError};
+use crate::run_folder::resolved;
 
 type ReplaceLearner = dyn FnOnce(Box<dyn Learner>) -> Result<Box<dyn Learner>, TrainError>;
 type Observe = dyn FnOnce(&mut Trainer) -> Result<(), ReportError>;
@@ -61,6 +62,9 @@ impl RunParts {
     pub(super) fn look_for_a_run(&mut self) -> Result<(ByPolicy<Checkpoint>, Option<FoundRun>), TrainError> {
         let resume = self.resume.take();
         self.goes_on = resume.as_ref().is_some_and(Resume::is_of_a_run);
+        for dir in [&mut self.checkpoints, &mut self.videos].into_iter().flatten() {
+            *dir = resolved(dir);
+        }
         if self.replay.is_some() && self.checkpoints.is_some() {
             let reason = "a replay repeats a run that was; save what it ends with by Run::save";
             return Err(ConfigError::caused_by("checkpoints", "a replay", &reason).into());

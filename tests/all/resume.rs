@@ -119,6 +119,27 @@ fn a_run_that_has_ended_is_at_its_goal_when_resumed() {
 }
 
 #[test]
+fn the_folder_of_a_run_stands_for_its_checkpoints() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = free();
+    let start = |from: Option<&Path>| {
+        let builder = cart_pole(&config).checkpoints(saves_into(folder.path())).log_to(folder.path());
+        match from {
+            Some(from) => builder.resume(Resume::from(from)),
+            None => builder,
+        }
+    };
+    let run = start(None).build().unwrap().run(iterations(3)).unwrap();
+    // The weights that it ended with, which are no run to go on with, are beside them.
+    run.save(folder.path()).unwrap();
+    for (life, path) in [folder.path().to_owned(), folder.path().join("checkpoints/manifest.json")].iter().enumerate() {
+        let until = 4 + life as u64;
+        start(Some(path)).build().unwrap().run(iterations(until)).unwrap();
+        assert_eq!(numbers(&results(&folder.path().join("results.jsonl"))), (1..=until).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn an_exact_checkpoint_stays_when_the_next_process_has_nothing_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let config = deterministic(2, 1);

@@ -10,7 +10,7 @@ use super::run::write_whole;
 use crate::unusable;
 
 /// The sweep file that the folder is of.
-const SWEEP: &str = "sweep.toml";
+pub(crate) const SWEEP: &str = "sweep.toml";
 
 /// The config file that its runs begin with.
 const BASE: &str = "base.toml";
@@ -31,7 +31,8 @@ impl SweepFolder {
             None => RunFolder::create_dated("sweeps")?.path().to_owned(),
             Some(out) => {
                 fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
-                out.to_owned()
+                // Links may lead elsewhere soon, such as `latest`.
+                RunFolder::going_on(out).path().to_owned()
             }
         };
         // Of the folder itself, so that what is refused gets no file.
@@ -46,7 +47,7 @@ impl SweepFolder {
             ensure_same(&of_sweep, sweep, "sweep file")?;
             ensure_same(&of_config, config, "config")?;
         } else {
-            ensure_empty(&path)?;
+            ensure_empty(&path, [(BASE, config), (SWEEP, sweep)])?;
             // The sweep file comes last: where it is, all is.
             write_whole(&of_config, config)?;
             write_whole(&of_sweep, sweep)?;
@@ -55,14 +56,17 @@ impl SweepFolder {
     }
 }
 
-/// Refuses a folder with other files than those that a sweep leaves when it is killed while it begins.
-fn ensure_empty(path: &Path) -> Result<()> {
+/// Refuses a folder with other files than those that a sweep leaves when it is killed while it begins: these
+/// hold the beginnings of what it is about to write.
+fn ensure_empty(path: &Path, files: [(&str, &str); 2]) -> Result<()> {
     let read = || format!("cannot read {}", path.display());
     for file in fs::read_dir(path).with_context(read)? {
-        let name = file.with_context(read)?.file_name();
+        let file = file.with_context(read)?;
+        let name = file.file_name();
         // A file is written beside its place first.
         let begun = name.to_str().map(|name| name.strip_suffix(".new").unwrap_or(name));
-        if !begun.is_some_and(|name| [BASE, SWEEP].contains(&name)) {
+        let begins = |text: &str| fs::read(file.path()).is_ok_and(|there| text.as_bytes().starts_with(&there));
+        if !files.iter().any(|(name, text)| begun == Some(*name) && begins(text)) {
             return Err(unusable(anyhow!(
                 "{} is not empty and is not the folder of a sweep: it has {}; name a new folder",
                 path.display(),
@@ -75,7 +79,9 @@ fn ensure_empty(path: &Path) -> Result<()> {
 
 /// Refuses a folder whose file says something else than `text`; comments do not count.
 fn ensure_same(file: &Path, text: &str, what: &str) -> Result<()> {
-    let kept = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let kept = fs::read_to_string(file).with_context(|| {
+        format!("{SWEEP} is there, so this should be the folder of a sweep, but {} cannot be read", file.display())
+    })?;
     let values = |text: &str| text.parse::<toml::Table>().ok();
     if kept != text && values(&kept) != values(text) {
         return Err(unusable(anyhow!(

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod arguments;
+mod claims;
 mod compare;
 mod evaluate;
 mod export;
