@@ -1,6 +1,7 @@
 //! [`TrainerConfig`]: every setting of a run, with RLlib's names and defaults.
 
 mod admission;
+mod as_toml;
 mod check;
 mod checkpoint;
 mod difference;
@@ -25,6 +26,7 @@ use pronk_rollout::NormalizerConfig;
 use serde::{Deserialize, Serialize};
 
 pub use admission::Admission;
+pub(crate) use as_toml::as_toml;
 pub use checkpoint::CheckpointConfig;
 pub(crate) use difference::first_difference;
 pub use evaluation::{EvaluationConfig, Selection};

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use crate::checkpoint::MANIFEST;
 use contents::is_record;
-pub(crate) use contents::{CHECKPOINTS, EVENTS, REPORT, RESULTS, RUN_INFO, TABLE, video, video_env_steps};
+pub(crate) use contents::{CHECKPOINTS, EVENTS, REPORT, RESULTS, RUN_INFO, SETTINGS, TABLE, video, video_env_steps};
 
 /// The link to the newest run.
 const LATEST: &str = "latest";

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,9 +11,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::run_folder::{RESULTS, RUN_INFO, now_secs};
-use crate::trainer::Run;
 
 /// `run.json` in the folder of a run: what the run was made with, on which machine, and how it ended.
+///
+/// [`Trainer::log_to`](crate::Trainer::log_to) begins it and the end of the run completes it, unless a program takes
+/// that over by [`Trainer::take_run_info`](crate::Trainer::take_run_info).
 ///
 /// | key | holds |
 /// |---|---|
@@ -22,7 +24,7 @@ use crate::trainer::Run;
 /// | `working_directory` | the `path` that the process was started in, and, if it belongs to a git repository, its `git_commit` and `git_is_clean` (whether nothing was changed since) |
 /// | `machine`, `process`, `process_began` | where the run goes on: see [`machine`] |
 /// | `began` | when this process began with it, in seconds since 1970 |
-/// | `outcome` | how it ended: `reason`, `failure`, `reached`, `ledger_closed`; null until it has |
+/// | `outcome` | how it ended: `reason`; `failure`, also of logs that are not whole; `reached`; `ledger_closed`; null until it has |
 /// | `starts` | every start of the run, the first one first, this one included: `began`, `pronk`, `git_commit`, `host`, and `from_env_steps`, those of the newest result in the folder then, or null without one |
 ///
 /// # Example
@@ -34,14 +36,12 @@ use crate::trainer::Run;
 /// let folder = tempfile::tempdir()?;
 /// let mut config = TrainerConfig::default();
 /// config.results.min_time_s_per_iteration = 0.01;
-/// let (seed, env) = (config.seed, |_: &EnvContext| CartPole::new());
-/// let mut trainer = Trainer::new(config, env)?;
+/// let mut trainer = Trainer::new(config, |_: &EnvContext| CartPole::new())?;
 /// trainer.log_to(folder.path())?;
-/// let info = RunInfo::begin(folder.path(), "CartPole-v1", seed)?;
 /// assert_eq!(RunState::of(folder.path()), RunState::Running);
+/// assert_eq!(RunInfo::read(folder.path()).map(|info| info["env"] == "CartPole-v1"), Some(true));
 ///
-/// let run = trainer.run(StopWhen { iterations: Some(2), ..StopWhen::default() })?;
-/// info.end(&run, None)?;
+/// trainer.run(StopWhen { iterations: Some(2), ..StopWhen::default() })?;
 /// assert_eq!(RunState::of(folder.path()), RunState::Finished);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -76,7 +76,7 @@ pub struct RunInfoError {
     pub path: PathBuf,
     /// The system's error.
     #[source]
-    pub cause: std::io::Error,
+    pub cause: io::Error,
 }
 
 impl RunInfo {
@@ -101,9 +101,9 @@ impl RunInfo {
             "pronk": pronk,
             "env": env,
             "seed": seed,
-            "command": std::env::args().collect::<Vec<_>>(),
+            "command": std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>(),
             "working_directory": {
-                "path": std::env::current_dir().ok(),
+                "path": std::env::current_dir().ok().map(|path| path.to_string_lossy().into_owned()),
                 "git_commit": git_commit,
                 "git_is_clean": git(&["status", "--porcelain"]).map(|changes| changes.is_empty()),
             },
@@ -119,17 +119,19 @@ impl RunInfo {
         Ok(begun)
     }
 
-    /// Adds how the run ended: `failure` is the error of a run that failed.
+    /// The same, with another name of the environment, such as one by which a program makes it.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn end(mut self, run: &Run, failure: Option<&dyn std::error::Error>) -> Result<(), RunInfoError> {
-        self.info["outcome"] = json!({
-            "reason": run.reason,
-            "failure": failure.map(ToString::to_string),
-            "reached": run.reached(),
-            "ledger_closed": run.ledger_closed(),
-        });
+    pub fn with_env(mut self, env: &str) -> Result<Self, RunInfoError> {
+        self.info["env"] = env.into();
+        self.write()?;
+        Ok(self)
+    }
+
+    /// Adds how the run ended.
+    pub(crate) fn complete(mut self, outcome: Value) -> Result<(), RunInfoError> {
+        self.info["outcome"] = outcome;
         self.write()
     }
 
@@ -145,7 +147,8 @@ impl RunInfo {
     }
 
     fn write(&self) -> Result<(), RunInfoError> {
-        let written = write_whole(&self.path, format!("{:#}\n", self.info).as_bytes());
+        let text = format!("{:#}\n", self.info);
+        let written = write_whole(&self.path, text.as_bytes()).or_else(|error| write_over(&self.path, &text, error));
         written.map_err(|cause| RunInfoError { path: self.path.clone(), cause })
     }
 }
@@ -177,6 +180,32 @@ impl fmt::Display for RunState {
             Self::Unknown => "unknown",
         })
     }
+}
+
+/// Replaces a file in its place, since the disk is full and has no room for another one beside it. How a run
+/// ended is worth more than that a reader never finds the file half written.
+///
+/// # Errors
+/// `full`, unless it is of a full disk and the blocks of the file have room for the text; or that of writing.
+#[cfg(unix)]
+fn write_over(path: &Path, text: &str, full: io::Error) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let has_room = |there: fs::Metadata| there.is_file() && 512 * there.blocks() >= text.len() as u64;
+    let is_full = matches!(full.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    if !is_full || !path.symlink_metadata().is_ok_and(has_room) {
+        return Err(full);
+    }
+    let mut file = File::options().write(true).open(path)?;
+    io::Write::write_all(&mut file, text.as_bytes())?;
+    file.set_len(text.len() as u64)?;
+    file.sync_all()
+}
+
+/// Whether blocks are free is not known on this system.
+#[cfg(not(unix))]
+fn write_over(_path: &Path, _text: &str, full: io::Error) -> io::Result<()> {
+    Err(full)
 }
 
 /// Processors, memory and the system of this machine; what cannot be found out is null.

@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::environment::Environment;
+use crate::environment::{Environment, EnvironmentError};
 use crate::messages;
-use crate::run_dir::RunDir;
+use crate::run_dir::{CONFIG, RunDir};
 use crate::run_file::RunFile;
 use crate::table::{count, number, table};
 use crate::{at_least_one, unusable};
@@ -108,7 +108,17 @@ impl Evaluate {
     fn play(&self, run: &RunDir, file: &RunFile) -> Result<(Evaluation, Option<Video>)> {
         let envs_per_process = file.config.workers.num_envs_per_worker;
         let output = ChildOutput::default();
-        let env = Environment::named(&file.env, &file.env_options, envs_per_process, output).map_err(unusable)?;
+        let env = Environment::named(&file.env, &file.env_options, envs_per_process, output);
+        let env = env.map_err(|error| {
+            unusable(match error {
+                EnvironmentError::Unknown { .. } => anyhow!(
+                    "{error}. If it is of a program of your own, evaluate the policy there, with \
+                     pronk::Checkpoint::load and pronk::evaluate; if it has another name here, correct `env` in {}",
+                    run.path.join(CONFIG).display()
+                ),
+                error => error.into(),
+            })
+        })?;
         let mut policies = if self.best { run.best_policies() } else { run.policies() }?;
         let (n_episodes, seed) = (self.episodes.get(), self.seed.unwrap_or(SEED));
         let max_episode_steps = self.max_episode_steps.map(NonZeroU32::get);
@@ -182,7 +192,7 @@ impl Shown {
 fn json_line(run: &RunDir, file: &RunFile, played: &Evaluation) -> Value {
     let returns: Vec<f64> = played.episodes.iter().map(|episode| episode.episode_return).collect();
     let mut line = json!({
-        "run": run.path,
+        "run": run.path.display().to_string(),
         "env": file.env,
         "episodes": returns.len(),
         "episode_return_mean": played.return_mean(),

@@ -19,7 +19,7 @@ pub(crate) const CONFIG: &str = "config.toml";
 pub(crate) const CHECKPOINTS: &str = "checkpoints";
 
 /// The list of policies, in the folder of a run and in that of its checkpoints.
-const MANIFEST: &str = "manifest.json";
+pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// The folder of videos in that of a run.
 pub(crate) const VIDEOS: &str = "videos";
@@ -79,6 +79,12 @@ impl RunDir {
     /// The settings of the run.
     pub(crate) fn settings(&self) -> Result<RunFile> {
         let path = self.path.join(CONFIG);
+        ensure!(
+            path.symlink_metadata().is_ok(),
+            "{} is missing, which says the environment and the settings of the run: `pronk train` and Trainer::log_to \
+             write it; for a run of another program, write it by hand, as `pronk config ENV` prints it",
+            path.display()
+        );
         RunFile::read(&path, Vec::new()).with_context(|| {
             format!("the settings of the run in {} say which environment it is of", self.path.display())
         })
@@ -94,7 +100,8 @@ impl RunDir {
         };
         ensure!(
             first.join(MANIFEST).exists() || second.join(MANIFEST).exists(),
-            "{} has no policy yet: its run saves the first one after `checkpoint.every` or at its end",
+            "{} has no policy yet: its run saves the first one after `checkpoint.every` or at its end; a program of your \
+             own does so with TrainerBuilder::checkpoints, or with Run::save into this folder",
             self.path.display()
         );
         Ok(match Checkpoint::load_all(&first) {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use std::{fs, io, thread};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::ValueHint;
 use pronk::env_process::ChildOutput;
 use pronk::metrics::{format_return, write_whole};
@@ -21,7 +21,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::environment::Environment;
 use crate::messages::{self, LOG};
-use crate::run_dir::{CHECKPOINTS, CONFIG, RunDir, VIDEOS};
+use crate::run_dir::{CHECKPOINTS, CONFIG, MANIFEST, RunDir, VIDEOS};
 use crate::run_file::{Entry, RunFile};
 use crate::start_up::{Begins, StartUp};
 use crate::sweep::SWEEP;
@@ -109,11 +109,19 @@ impl Train {
             Err(FailedRun { cause, run }) => (*run, Some(cause)),
         };
         let unsaved = (run.whole != Whole::Nothing).then(|| run.save(&out)).and_then(Result::err);
-        let failure = failure.map(anyhow::Error::from).or(unsaved.map(anyhow::Error::from));
-        info.end(&run, failure.as_deref().map(|cause| cause as _))?;
-        self.print(&run, &out, failure.as_ref())?;
+        let failure = failure.map(|cause| format!("{:#}", anyhow::Error::from(cause)));
+        let unsaved = unsaved.map(|error| format!("the trained policy is not saved: {error}; {}", left(out.path())));
+        let mut failures: Vec<String> = [failure, unsaved, run.log_failure()].into_iter().flatten().collect();
+        let in_words = |failures: &[String]| (!failures.is_empty()).then(|| failures.join("; "));
+        let unwritten = info.end(&run, in_words(&failures).as_deref()).err();
+        failures.extend(unwritten.map(|error| format!("how the run ended is not on disk: {error}")));
+        let failure = in_words(&failures);
+        for error in &run.checkpoint_failures {
+            note!("warning: a checkpoint was not saved: {error}");
+        }
+        self.print(&run, &out, failure.as_deref())?;
         match failure {
-            Some(cause) => Err(cause),
+            Some(failure) => Err(anyhow!(failure)),
             None => Ok(run.exit_status().into()),
         }
     }
@@ -157,7 +165,7 @@ impl Train {
         let config = out.path().join(CONFIG);
         let written = write_whole(&config, file.to_toml()?.as_bytes());
         written.with_context(|| format!("cannot write {}", config.display()))?;
-        let info = RunInfo::begin(out.path(), &file.env, file.config.seed)?;
+        let info = trainer.take_run_info().context("the run logs to no folder")?.with_env(&file.env)?;
         Ok((trainer, info))
     }
 
@@ -219,11 +227,11 @@ impl Train {
         Ok(())
     }
 
-    fn print(&self, run: &Run, out: &RunFolder, failure: Option<&anyhow::Error>) -> Result<()> {
+    fn print(&self, run: &Run, out: &RunFolder, failure: Option<&str>) -> Result<()> {
         if self.json {
             let mut line: Value = serde_json::from_str(&run.summary().to_string())?;
             line["run"] = out.path().display().to_string().into();
-            line["failure"] = failure.map(|failure| format!("{failure:#}")).into();
+            line["failure"] = failure.into();
             say!("{line}");
             return Ok(());
         }
@@ -273,6 +281,15 @@ fn trainer(file: &RunFile, env: Environment, out: &RunFolder, resumed: Option<&R
         TrainError::Config(_) => unusable(error),
         error => error.into(),
     })
+}
+
+/// What is left in the folder of a run that could not save its policy.
+fn left(out: &Path) -> String {
+    if out.join(CHECKPOINTS).join(MANIFEST).exists() {
+        format!("`pronk train --resume {}` goes on from its newest checkpoint", out.display())
+    } else {
+        "and there is no checkpoint either".to_owned()
+    }
 }
 
 /// A port that is taken may be free next time; another address is wrong.

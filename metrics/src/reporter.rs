@@ -8,7 +8,8 @@ mod tensorboard;
 pub(crate) mod file;
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 pub use closure::{ReporterFn, reporter_fn};
 pub use console::Console;
@@ -53,8 +54,15 @@ pub trait Reporter: Send {
     /// The reporter's name in errors.
     fn name(&self) -> &str;
 
-    /// Shows one result. After an error the reporter is still usable.
+    /// Shows one result. After an error the trainer drops the reporter, unless it [goes on](Self::goes_on).
     fn report(&mut self, result: &ResultDict) -> Result<(), ReportError>;
+
+    /// Whether it goes on after a [`report`](Self::report) that failed, as if there had not been that result.
+    /// The trainer then gives it the next one too, counts those that are [missing](ReportError::missed), and
+    /// so a log goes on once its disk has room again.
+    fn goes_on(&self) -> bool {
+        false
+    }
 
     /// The clock of the reporter's own thread, if it has one, for the run's time ledger.
     fn clock(&self) -> Option<ClockReader> {
@@ -87,17 +95,46 @@ pub struct FileMark {
 
 /// The failure of a reporter.
 #[derive(Debug, thiserror::Error)]
-#[error("reporter `{reporter}` failed: {source}")]
+#[error("reporter `{reporter}` failed: {source}{}", missing(*missed))]
 pub struct ReportError {
     /// The reporter's name.
     pub reporter: String,
     /// The cause.
     pub source: Box<dyn Error + Send + Sync>,
+    /// Results that a reporter which [goes on](Reporter::goes_on) does not have: 0 of one that was dropped,
+    /// which has no later ones.
+    pub missed: u64,
 }
 
 impl ReportError {
     /// The failure `source` of `reporter`.
     pub fn new(reporter: impl Into<String>, source: impl Into<Box<dyn Error + Send + Sync>>) -> ReportError {
-        ReportError { reporter: reporter.into(), source: source.into() }
+        ReportError { reporter: reporter.into(), source: source.into(), missed: 0 }
+    }
+
+    /// The failure of `reporter` to do `what`, such as `"write"`, with a file.
+    pub fn of_file(reporter: &str, what: &'static str, path: &Path, source: io::Error) -> ReportError {
+        ReportError::new(reporter, FileError { what, path: path.to_owned(), source })
+    }
+
+    /// The file that could not be written, if that is the cause.
+    pub fn file(&self) -> Option<&Path> {
+        self.source.downcast_ref::<FileError>().map(|error| error.path.as_path())
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {what} `{}`: {source}", path.display())]
+struct FileError {
+    what: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+fn missing(results: u64) -> String {
+    match results {
+        0 => String::new(),
+        1 => "; 1 result is missing".to_owned(),
+        results => format!("; {results} results are missing"),
     }
 }

@@ -18,6 +18,9 @@ pub(crate) const REPORT: &str = "report.html";
 /// Prefix of TensorBoard's files.
 pub(crate) const EVENTS: &str = "events.out.tfevents.";
 
+/// The settings of the run.
+pub(crate) const SETTINGS: &str = "config.toml";
+
 /// What is known of the run beside its results.
 pub(crate) const RUN_INFO: &str = "run.json";
 

@@ -46,6 +46,23 @@ fn a_number_that_another_process_has_by_now_is_not_the_run() {
 }
 
 #[test]
+fn a_full_disk_has_room_for_how_a_run_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(RUN_INFO);
+    let full = || io::Error::from(io::ErrorKind::StorageFull);
+    assert!(write_over(&path, "{}", full()).is_err(), "there is no file to write over");
+    fs::write(&path, "{\"outcome\": null, \"began\": 1}").unwrap();
+    for text in ["{\"outcome\": {\"failure\": \"a longer text, in the same block\"}}", "{}"] {
+        write_over(&path, text, full()).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    }
+    let too_long = "x".repeat(1 << 20);
+    assert!(write_over(&path, &too_long, full()).is_err_and(|error| error.kind() == io::ErrorKind::StorageFull));
+    assert!(write_over(&path, "x", io::ErrorKind::PermissionDenied.into()).is_err());
+    assert_eq!(fs::read_to_string(&path).unwrap(), "{}");
+}
+
+#[test]
 fn every_start_of_a_run_is_kept_with_where_it_went_on() {
     let folder = tempfile::tempdir().unwrap();
     let begin = || RunInfo::begin(folder.path(), "CartPole-v1", 7).map(drop).unwrap();

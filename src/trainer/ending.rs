@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use pronk_buffer::Fold;
 use pronk_hosts::Over;
 use pronk_learner::{LearnerFailure, LearnerState};
-use pronk_metrics::ByPolicy;
+use pronk_metrics::{ByPolicy, ReportError};
 use pronk_rollout::WorkerFailure;
+use serde_json::json;
 
 use super::engine::{EngineEnd, SHUTDOWN_DEADLINE, is_late, saved};
 use super::evaluations::Evaluations;
@@ -15,6 +16,7 @@ use super::handle::{Trainer, TrainerState};
 use super::remains::Remains;
 use super::run::{Run, Whole};
 use crate::error::TrainError;
+use crate::run_info::RunInfoError;
 use crate::stop::{StopReason, StopWhen};
 
 impl Trainer {
@@ -33,11 +35,13 @@ impl Trainer {
             self.over = Over::Finished;
         }
         let failure = self.shut_down();
-        let run = self.hand_back(reason, stop);
+        let mut run = self.hand_back(reason, stop);
         // A program that ends its run by itself, or a user by a signal, has not asked for episodes.
         let reached_limit = reason.is_some_and(|reason| reason.signal_status().is_none());
         let why_no_episode = || run.env_failures.why_no_episode(run.result.episodes_covered);
-        match failure.map(TrainError::from).or_else(|| why_no_episode().filter(|_| reached_limit)) {
+        let cause = failure.map(TrainError::from).or_else(|| why_no_episode().filter(|_| reached_limit));
+        self.complete_info(&mut run, cause.as_ref());
+        match cause {
             None => Ok(run),
             Some(cause) => Err(failed(cause, run)),
         }
@@ -45,7 +49,9 @@ impl Trainer {
 
     /// The error of a run that has ended with `cause`.
     pub(super) fn failed(&mut self, cause: TrainError, stop: &StopWhen) -> FailedRun {
-        failed(cause, self.hand_back(None, stop))
+        let mut run = self.hand_back(None, stop);
+        self.complete_info(&mut run, Some(&cause));
+        failed(cause, run)
     }
 
     /// Ends a run that failed, with the error `stepped` or one from the reports; passes the cause to the
@@ -187,6 +193,15 @@ impl Trainer {
             checkpoint_failures: self.saves.take().map(|saves| saves.failures).unwrap_or_default(),
         }
     }
+
+    /// Completes `run.json`, unless the program does that. If it cannot be written, that is known like a log.
+    fn complete_info(&mut self, run: &mut Run, cause: Option<&TrainError>) {
+        let failure = self.failure.clone().or(cause.map(ToString::to_string));
+        let written = self.info.take().map(|info| info.end(run, failure.as_deref()));
+        if let Some(Err(RunInfoError { path, cause })) = written {
+            run.reporter_failures.push(ReportError::of_file("log_to", "write", &path, cause));
+        }
+    }
 }
 
 fn failed(cause: TrainError, run: Run) -> FailedRun {
@@ -202,5 +217,12 @@ impl Drop for Trainer {
         }
         // Reporters of a dropped run write what they have, too.
         self.reporters.finish();
+        if let Some(info) = self.info.take() {
+            let panic = || std::thread::panicking().then(|| "its program panicked".to_owned());
+            let failure = self.failure.take().or_else(panic);
+            let outcome = json!({ "reason": null, "failure": failure, "reached": false, "ledger_closed": null });
+            // Nothing is left that could say so.
+            let _ = info.complete(outcome);
+        }
     }
 }

@@ -25,6 +25,7 @@ use super::turn_reports::TurnReports;
 use crate::config::TrainerConfig;
 use crate::record::RunLog;
 use crate::result::TrainResult;
+use crate::run_info::RunInfo;
 use crate::signals;
 
 /// How long the end of a run waits for the learner's pass, so that its state can be saved. Workers have
@@ -89,6 +90,8 @@ pub struct Trainer {
     pub(super) time: TimeLedger,
     pub(super) clock: StateClock<TrainerState>,
     pub(super) reporters: Reporters,
+    /// `run.json`, if the run logs to a folder and the program does not complete the file itself.
+    pub(super) info: Option<RunInfo>,
     pub(super) history: EpisodeHistory,
     pub(super) started: Instant,
     pub(super) iterations: u64,

@@ -1,14 +1,21 @@
 //! Logs of a run in its folder.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use pronk_metrics::{Csv, FileMark, HtmlReport, JsonLines, ReportError, Reporter, ResultDict, TensorBoard};
+use pronk_metrics::{
+    Csv, FileMark, HtmlReport, JsonLines, ReportError, Reporter, ResultDict, TensorBoard, write_whole,
+};
 use serde_json::{Value, json};
 
 use super::handle::Trainer;
+use crate::config::as_toml;
 use crate::run_folder;
+use crate::run_info::{RunInfo, RunInfoError};
+
+/// The first line of a config file that [`Trainer::log_to`] has written, and may write again.
+const BY_LOG_TO: &str = "# The settings of a run, by Trainer::log_to.\n";
 
 impl Trainer {
     /// Logs the run to `folder`, which is made if it is missing.
@@ -19,6 +26,11 @@ impl Trainer {
     /// | `progress.csv` | the numbers of every result, one row each |
     /// | `events.out.tfevents.…` | the same for TensorBoard, which is pointed to the folder |
     /// | `report.html` | the whole run on one page, written as it ends |
+    /// | `run.json` | where the run goes on, and how it ended: [`RunInfo`] |
+    /// | `config.toml` | the environment's name and the settings, unless the program has written one there |
+    ///
+    /// So the commands `pronk compare` and `pronk watch` know the run, and `pronk evaluate` does if its policy
+    /// is [saved](crate::Run::save) there too and the program `pronk` has its environment.
     ///
     /// [`Timers`](crate::Timers) and [`Timeline`](crate::Timeline) are separate: they need the program's
     /// subscriber.
@@ -28,8 +40,9 @@ impl Trainer {
     /// process has logged after the checkpoint is kept in files such as `results.jsonl.life-1`.
     ///
     /// # Errors
-    /// The folder holds a run, or a file cannot be made; the error names it. A log that fails later is
-    /// dropped and named in the results.
+    /// The folder holds a run, or a file cannot be made; the error names it. A log that fails later is named
+    /// in the results and in [`Run::log_failure`](crate::Run::log_failure): it is tried again with each result,
+    /// such as on a disk that was full, and how many it misses is counted.
     ///
     /// # Example
     /// ```
@@ -47,7 +60,22 @@ impl Trainer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn log_to(&mut self, folder: impl AsRef<Path>) -> Result<(), ReportError> {
-        let folder = folder.as_ref();
+        let folder = &*run_folder::resolved(folder.as_ref());
+        self.log_results(folder)?;
+        self.write_settings(&folder.join(run_folder::SETTINGS))?;
+        let info = RunInfo::begin(folder, &self.spec.env, self.config.seed);
+        self.info = Some(info.map_err(|RunInfoError { path, cause }| unwritten(&path, cause))?);
+        Ok(())
+    }
+
+    /// What [`log_to`](Self::log_to) has begun as `run.json`, for a program that completes the file by
+    /// [`RunInfo::end`], for example once it has saved the policy. `None` if the run logs to no folder, or if
+    /// it was taken before.
+    pub fn take_run_info(&mut self) -> Option<RunInfo> {
+        self.info.take()
+    }
+
+    fn log_results(&mut self, folder: &Path) -> Result<(), ReportError> {
         let settings = self.settings();
         let results = folder.join(run_folder::RESULTS);
         let mark = self.mark_of(|file| file == run_folder::RESULTS).filter(|_| results.exists());
@@ -101,6 +129,24 @@ impl Trainer {
         Ok(())
     }
 
+    /// Writes the settings as a config file of the program `pronk`, unless there is one that another hand has
+    /// written.
+    fn write_settings(&self, path: &Path) -> Result<(), ReportError> {
+        let begins = |text: String| text.starts_with(BY_LOG_TO);
+        if path.symlink_metadata().is_ok() && !fs::read_to_string(path).is_ok_and(begins) {
+            return Ok(());
+        }
+        let mut settings = self.settings();
+        // Beside a schedule it has no effect, and the program would refuse it.
+        if self.config.learner.lr_schedule.is_some()
+            && let Some(learner) = settings["learner"].as_object_mut()
+        {
+            learner.remove("lr");
+        }
+        let text = format!("{BY_LOG_TO}{}", as_toml(&settings));
+        write_whole(path, text.as_bytes()).map_err(|error| unwritten(path, error))
+    }
+
     /// Whether the results that end with the first `bytes` of a log are those of the checkpoint. A log that
     /// is too short may be: going on with it says so.
     fn is_own_log(&self, path: &Path, bytes: u64) -> bool {
@@ -111,7 +157,8 @@ impl Trainer {
         let last = BufReader::new(log.take(bytes)).lines().map_while(Result::ok).last();
         let result = last.and_then(|line| ResultDict::from_json_line(&line));
         let iteration = result.and_then(|result| result.get("training_iteration")?.as_u64());
-        iteration == self.resumed.as_ref().map(|resumed| resumed.from_iteration)
+        // The log may have missed the last ones, such as on a full disk.
+        iteration.is_some_and(|last| self.resumed.as_ref().is_some_and(|resumed| last <= resumed.from_iteration))
     }
 
     fn mark_of(&self, is_it: impl Fn(&str) -> bool) -> Option<FileMark> {
@@ -128,4 +175,8 @@ impl Trainer {
         }
         settings
     }
+}
+
+fn unwritten(path: &Path, error: std::io::Error) -> ReportError {
+    ReportError::of_file("log_to", "write", path, error)
 }

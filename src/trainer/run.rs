@@ -13,6 +13,7 @@ use crate::checkpoint::{Checkpoint, CheckpointError, save_all};
 use crate::config::TrainerConfig;
 use crate::digest::Digest;
 use crate::result::TrainResult;
+use crate::run_info::{RunInfo, RunInfoError};
 use crate::stop::StopReason;
 
 /// The outcome of a run, successful or not: the last result, the closed ledgers, and the trained policies.
@@ -56,7 +57,7 @@ pub struct Run {
     /// Threads abandoned in hung environments: the count, and the newest with their calls. Those still
     /// running are in `not_joined` too.
     pub abandoned: AbandonedThreads,
-    /// Reporters that failed.
+    /// Reporters that failed, and how many results are [missing](ReportError::missed) from those that go on.
     pub reporter_failures: Vec<ReportError>,
     /// Failures of periodic checkpoints, each cause once: see
     /// [`TrainerBuilder::checkpoints`](crate::TrainerBuilder::checkpoints).
@@ -118,8 +119,15 @@ impl Run {
         save_whole(&self.checkpoints, dir.as_ref())
     }
 
+    /// What is missing from the logs of the run, and why; `None` if each file of them is whole.
+    pub fn log_failure(&self) -> Option<String> {
+        let failures = self.reporter_failures.iter().filter(|failure| failure.file().is_some());
+        let failures: Vec<_> = failures.map(ToString::to_string).collect();
+        (!failures.is_empty()).then(|| format!("the logs are not whole: {}", failures.join("; ")))
+    }
+
     /// The exit status for a program that ends with the run: 130 after Ctrl-C, 143 after SIGTERM, 1 after a
-    /// failure or a missed target return, else 0.
+    /// failure, a missed target return or a [log that is not whole](Self::log_failure), else 0.
     ///
     /// ```
     /// use std::process::ExitCode;
@@ -137,7 +145,8 @@ impl Run {
     /// }
     /// ```
     pub fn exit_status(&self) -> u8 {
-        self.reason.and_then(StopReason::signal_status).unwrap_or(self.fell_short.into())
+        let fell_short = self.fell_short || self.log_failure().is_some();
+        self.reason.and_then(StopReason::signal_status).unwrap_or(fell_short.into())
     }
 
     /// The digest of the trained weights: equal in two runs that end with the same ones.
@@ -148,6 +157,22 @@ impl Run {
     /// The run as one line of JSON.
     pub fn summary(&self) -> RunSummary<'_> {
         RunSummary(self)
+    }
+}
+
+impl RunInfo {
+    /// Adds how the run ended: `failure` says why it failed, if it did. Logs that are not whole are a
+    /// failure, too.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn end(self, run: &Run, failure: Option<&str>) -> Result<(), RunInfoError> {
+        self.complete(json!({
+            "reason": run.reason,
+            "failure": failure.map(str::to_owned).or_else(|| run.log_failure()),
+            "reached": run.reached(),
+            "ledger_closed": run.ledger_closed(),
+        }))
     }
 }
 

@@ -83,6 +83,44 @@ fn a_full_disk_a_closed_pipe_and_a_panic_are_told_once_and_the_run_goes_on() {
     assert!(named.to_string().contains("No space left") && named.to_string().contains("on purpose"), "{named}");
 }
 
+/// A reporter that has no room for the results 2 and 3, and goes on.
+struct Patchy(Arc<Mutex<Vec<f64>>>);
+
+impl Reporter for Patchy {
+    fn name(&self) -> &str {
+        "patchy"
+    }
+
+    fn report(&mut self, result: &ResultDict) -> Result<(), ReportError> {
+        let iteration = result.number("training_iteration").unwrap_or_default();
+        if (2.0..=3.0).contains(&iteration) {
+            let full = io::ErrorKind::StorageFull.into();
+            return Err(ReportError::of_file("patchy", "write to", "a log".as_ref(), full));
+        }
+        self.0.lock().unwrap().push(iteration);
+        Ok(())
+    }
+
+    fn goes_on(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_log_goes_on_once_its_disk_has_room_and_what_it_misses_is_counted() {
+    let shown = Arc::new(Mutex::new(Vec::new()));
+    let run = run(1, 5, |trainer| trainer.add_reporter(Patchy(Arc::clone(&shown))));
+    assert_eq!(*shown.lock().unwrap(), [1.0, 4.0, 5.0]);
+    let failures: Vec<_> = run.reporter_failures.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        failures,
+        ["reporter `patchy` failed: cannot write to `a log`: no storage space; 2 results are missing"]
+    );
+    assert_eq!(run.result.dict.get("reporters_failed"), Some(&failures.clone().into()));
+    assert_eq!(run.log_failure(), Some(format!("the logs are not whole: {}", failures[0])));
+    assert_eq!(run.exit_status(), 1);
+}
+
 #[test]
 fn a_slow_reporter_makes_iterations_longer_and_loses_no_count() {
     let sums = Arc::new(Mutex::new((0.0, 0.0)));

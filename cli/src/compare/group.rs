@@ -71,7 +71,7 @@ fn collect<'a>(ours: &'a Value, theirs: &'a Value, path: String, found: &mut BTr
 }
 
 fn names<S: serde::Serializer>(runs: &[&Summary], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(runs.iter().map(|run| &run.run))
+    serializer.collect_seq(runs.iter().map(|run| run.run.display().to_string()))
 }
 
 #[cfg(test)]

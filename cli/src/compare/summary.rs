@@ -1,8 +1,8 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use pronk::RunState;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::run_dir::{Figures, RunDir};
@@ -10,6 +10,7 @@ use crate::run_dir::{Figures, RunDir};
 /// What is compared of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Summary {
+    #[serde(serialize_with = "as_text")]
     pub(super) run: PathBuf,
     pub(super) env: String,
     pub(super) algorithm: String,
@@ -65,4 +66,9 @@ impl Summary {
         })?;
         Ok(summary)
     }
+}
+
+/// A path, also one that is not UTF-8.
+pub(super) fn as_text<S: Serializer>(path: &Path, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }

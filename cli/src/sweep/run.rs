@@ -143,15 +143,16 @@ impl Run {
         let has_metric = self.read_results(metric, rungs, is_complete && failure.is_none())?;
         let is_short = self.values.len() < rungs.len();
         self.state = match failure {
-            Some(failure) => State::Failed(failure.to_owned()),
-            None if RunState::of(&self.folder) == RunState::Running => running(&info),
+            // One that a signal ended goes on, whatever it could not write.
+            Some(failure) if has_ended => State::Failed(failure.to_owned()),
+            _ if RunState::of(&self.folder) == RunState::Running => running(&info),
             // One that is to go on to its next rung has ended before.
-            None if !has_ended || is_short && reason == Some(StopReason::EnvSteps) => State::Waiting,
-            None if !has_metric => State::Failed(format!(
+            _ if !has_ended || is_short && reason == Some(StopReason::EnvSteps) => State::Waiting,
+            _ if !has_metric => State::Failed(format!(
                 "none of its results has `{metric}`: docs/results.md lists the keys that the metric may be"
             )),
-            None if is_short => State::RanOut,
-            None => State::Ended,
+            _ if is_short => State::RanOut,
+            _ => State::Ended,
         };
         // Results beyond the end of its rung are not the last ones yet.
         if !matches!(self.state, State::Ended | State::RanOut) {

@@ -48,7 +48,7 @@ fn row(plan: &Plan, at: usize, runs: &[Run]) -> Row {
     let values: Vec<f64> = runs.iter().filter_map(at_rung).collect();
     let run = |run: &Run| {
         json!({
-            "folder": run.folder,
+            "folder": run.folder.display().to_string(),
             "seed": run.seed,
             "state": state(&run.state),
             "value": at_rung(run),
@@ -165,7 +165,10 @@ pub(super) fn print_results(plan: &Plan, runs: &Runs) {
 pub(super) fn print_json(plan: &Plan, runs: &Runs, folder: &std::path::Path) {
     let failed = runs.all.iter().filter(|run| matches!(run.state, State::Failed(_))).count();
     let trials = rows(plan, runs);
-    say!("{}", json!({ "sweep": folder, "metric": plan.metric, "failed": failed, "trials": trials }));
+    say!(
+        "{}",
+        json!({ "sweep": folder.display().to_string(), "metric": plan.metric, "failed": failed, "trials": trials })
+    );
 }
 
 fn keys(plan: &Plan) -> Vec<String> {

@@ -1,15 +1,18 @@
-//! Whose folder and whose files: links in paths, and files that no run wrote.
+//! Whose folder and whose files: links in paths, files that no run wrote, names that are no text, and disks
+//! without room.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
-use super::{config, pronk};
+use super::{config, json, pronk};
 
 /// Acrobot for so many env-steps, at any return.
 fn acrobot(env_steps: u64) -> Vec<String> {
@@ -189,6 +192,47 @@ fn a_file_that_no_sweep_wrote_is_not_replaced() {
 }
 
 #[test]
+fn names_that_are_no_text_are_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join(OsStr::from_bytes(b"here-\xff"));
+    fs::create_dir(&folder).unwrap();
+    let run_folder = OsStr::from_bytes(b"run-\xfe").to_owned();
+    let file = OsStr::from_bytes(b"config-\xfd.toml").to_owned();
+    fs::copy(config("acrobot.toml"), folder.join(&file)).unwrap();
+    let os = |args: &[&str]| args.iter().map(OsString::from).collect::<Vec<_>>();
+    let limits = os(&["--set", "stop.episode_return_mean=none", "--set", "stop.env_steps=2000", "--json", "--out"]);
+    let train = [&os(&["train"])[..], &[file.clone()], &limits, &[run_folder.clone()]].concat();
+    let (status, line, errors) = run(&folder, &train);
+    assert_eq!(status, 0, "{errors}");
+    assert_eq!(json(&line)["run"], "run-\u{fffd}", "{line}");
+    let (status, _, errors) = run(&folder, &train);
+    assert!(status == 2 && errors.contains("holds a run already"), "{errors}");
+
+    let on = |before: &[&str], after: &[&str]| {
+        let (status, text, errors) = run(&folder, &[&os(before)[..], &[run_folder.clone()], &os(after)].concat());
+        assert_eq!(status, 0, "{before:?} {after:?}: {text}{errors}");
+    };
+    on(&["train", "--resume"], &["--set", "stop.env_steps=4000", "--json"]);
+    on(&["evaluate"], &["--episodes", "1", "--json"]);
+    on(&["evaluate"], &["--episodes", "1"]);
+    on(&["compare", "--json"], &[]);
+    on(&["compare"], &[]);
+    on(&["export"], &[]);
+    on(&["train", "--out", "resumed", "--resume"], &["--quiet", "--set", "stop.env_steps=4000"]);
+
+    let sweep =
+        "config = \"base.toml\"\n[parameters]\nstop.env_steps = [2000]\nstop.episode_return_mean = [\"none\"]\n";
+    fs::copy(config("acrobot.toml"), folder.join("base.toml")).unwrap();
+    fs::write(folder.join(&file), sweep).unwrap();
+    for how in ["--json", "--quiet"] {
+        let out = OsStr::from_bytes(b"sweep-\xfc").to_owned();
+        let sweep = [&os(&["sweep", how])[..], &[file.clone(), "--out".into(), out]].concat();
+        let (status, text, errors) = run(&folder, &sweep);
+        assert_eq!(status, 0, "{how}: {text}{errors}");
+    }
+}
+
+#[test]
 fn what_is_in_the_place_of_the_link_latest_stays_and_no_folder_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -205,6 +249,50 @@ fn what_is_in_the_place_of_the_link_latest_stays_and_no_folder_is_left() {
     fs::write(&latest, "mine").unwrap();
     refused();
     assert_eq!(fs::read_to_string(&latest).unwrap(), "mine");
+}
+
+#[test]
+fn what_a_run_could_not_write_is_said_and_is_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // Files may have so many blocks, of 512 or 1024 bytes by the shell; beyond is an error and no signal.
+    let limited = |blocks: u32, name: &str, more: &[&str]| {
+        let mut args = acrobot(6000);
+        let settings = ["model.fcnet_hiddens=[16]", "results.min_time_s_per_iteration=0"];
+        args.extend(settings.into_iter().flat_map(|setting| ["--set", setting]).map(str::to_owned));
+        args.extend(["--out", name].map(str::to_owned));
+        args.extend(more.iter().map(|&arg| arg.to_owned()));
+        let output = Command::new("sh")
+            .args(["-c", &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\""), "sh"])
+            .arg(env!("CARGO_BIN_EXE_pronk"))
+            .args(args)
+            .current_dir(folder)
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let info: Value = serde_json::from_slice(&fs::read(folder.join(name).join("run.json")).unwrap()).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr), info["outcome"]["failure"].clone())
+    };
+    // The policy has room, and the logs have not.
+    let (status, line, errors, failure) = limited(24, "logs", &["--json"]);
+    assert_eq!(status, Some(1), "{errors}");
+    assert!(errors.contains("error: the logs are not whole: reporter `json_lines` failed"), "{errors}");
+    let whole = fs::read_to_string(folder.join("logs/results.jsonl")).unwrap();
+    whole.lines().for_each(|line| drop(json(line)));
+    let said = failure.as_str().unwrap_or_default();
+    assert!(said.contains("results.jsonl") && said.contains("are missing"), "{said}");
+    assert_eq!(json(&line)["failure"], failure);
+    assert!(folder.join("logs/manifest.json").exists());
+    let (_, line, _) = pronk(folder, &["compare", "logs", "--json"]);
+    assert_eq!(json(&line)["runs"][0]["state"], "failed");
+
+    // Neither have room.
+    let (status, text, errors, failure) = limited(24, "all", &["--quiet", "--set", "model.fcnet_hiddens=[256, 256]"]);
+    assert_eq!(status, Some(1), "{text}");
+    let said = failure.as_str().unwrap_or_default();
+    for part in ["the trained policy is not saved: ", "; and there is no checkpoint either", "; the logs are not whole: "] {
+        assert!(errors.contains(part) && said.contains(part), "{part}: {errors} {said}");
+    }
 }
 
 /// Python with Gymnasium, which a stage of its own has.

@@ -1,6 +1,10 @@
 //! `pronk evaluate`.
 
 use std::fs;
+use std::path::Path;
+
+use pronk::envs::CartPole;
+use pronk::prelude::*;
 
 use super::sweep::CONFIG;
 use super::{json, pronk};
@@ -55,4 +59,67 @@ fn episodes_that_do_not_end_are_ended_at_a_limit_which_is_said() {
     assert!(!text.contains("did not end"), "{text}");
     let (status, _, errors) = pronk(folder, &["evaluate", "run", "--max-episode-steps", "0"]);
     assert!(status == 2 && errors.contains("--max-episode-steps"), "{errors}");
+}
+
+/// A run of a program of one's own, which logs to `folder`.
+fn logged<E: Env + 'static>(folder: &Path, env: fn() -> E) -> pronk::Run {
+    let mut config = TrainerConfig { seed: 7, ..TrainerConfig::default() };
+    config.workers.num_rollout_workers = 0;
+    config.results.min_time_s_per_iteration = 0.0;
+    // A schedule, beside which the program takes no `lr`.
+    config.learner.lr_schedule = Some(pronk::Schedule::Constant(0.001));
+    let builder = Trainer::builder(config).env(move |_: &EnvContext| env()).log_to(folder);
+    builder.build().unwrap().run(StopWhen { iterations: Some(2), ..StopWhen::default() }).unwrap()
+}
+
+/// CartPole under a name that the program does not know.
+struct Own(CartPole);
+
+impl Env for Own {
+    fn spec(&self) -> EnvSpec {
+        EnvSpec { name: "Own-v0".to_owned(), ..self.0.spec() }
+    }
+
+    fn reset(&mut self, seed: u64, obs: ObsMut<'_>) -> Result<(), EnvError> {
+        self.0.reset(seed, obs)
+    }
+
+    fn step(&mut self, action: ActionRef<'_>, obs: ObsMut<'_>) -> Result<Step, EnvError> {
+        self.0.step(action, obs)
+    }
+}
+
+#[test]
+fn a_run_of_another_program_is_known_by_what_it_has_logged() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let own = logged(&folder.join("own"), || Own(CartPole::new()));
+    let run = logged(&folder.join("known"), CartPole::new);
+    let (status, line, errors) = pronk(folder, &["compare", "own", "known", "--json"]);
+    assert_eq!((status, &*errors), (0, ""));
+    let compared = json(&line);
+    let of = |key: &str| compared["runs"].as_array().unwrap().iter().map(|run| run[key].clone()).collect::<Vec<_>>();
+    assert_eq!(of("state"), ["finished", "finished"]);
+    assert_eq!(of("env"), ["Own-v0", "CartPole-v1"]);
+    assert_eq!((of("seed"), of("algorithm")), (vec![7.into(), 7.into()], vec!["impala".into(), "impala".into()]));
+
+    // What is missing is said, with what to do.
+    let (status, _, errors) = pronk(folder, &["evaluate", "known"]);
+    assert!(status == 1 && errors.contains("known has no policy yet") && errors.contains("Run::save"), "{errors}");
+    run.save(folder.join("known")).unwrap();
+    own.save(folder.join("own")).unwrap();
+    let (status, line, errors) = pronk(folder, &["evaluate", "known", "--episodes", "2", "--json"]);
+    assert_eq!((status, json(&line)["episodes"].as_u64()), (0, Some(2)), "{errors}");
+    let (status, _, errors) = pronk(folder, &["evaluate", "own"]);
+    assert!(status == 2 && errors.contains("there is no environment `Own-v0`"), "{errors}");
+    assert!(errors.contains("evaluate the policy there") && errors.contains("own/config.toml"), "{errors}");
+    fs::remove_file(folder.join("known/config.toml")).unwrap();
+    let (status, _, errors) = pronk(folder, &["evaluate", "known"]);
+    assert!(status == 1 && errors.contains("known/config.toml is missing"), "{errors}");
+
+    // A file of the program's own in that place stays.
+    fs::create_dir(folder.join("mine")).unwrap();
+    fs::write(folder.join("mine/config.toml"), "mine = 1\n").unwrap();
+    logged(&folder.join("mine"), CartPole::new);
+    assert_eq!(fs::read_to_string(folder.join("mine/config.toml")).unwrap(), "mine = 1\n");
 }

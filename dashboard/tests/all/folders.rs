@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use pronk::{RunInfo, machine};
+use pronk::machine;
 use pronk_dashboard::{Dashboard, Watch};
 use serde_json::{Value, json};
 
@@ -161,7 +161,7 @@ fn the_folder_of_a_real_run_is_shown_while_it_trains_and_after() {
     let addr = watch.addr();
     let mut trainer = trainer();
     trainer.log_to(&folder).unwrap();
-    let info = RunInfo::begin(&folder, "CartPole-v1", 0).unwrap();
+    let info = trainer.take_run_info().unwrap();
     for _ in 0..5 {
         trainer.next().unwrap().unwrap();
     }

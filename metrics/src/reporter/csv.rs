@@ -87,6 +87,11 @@ impl Reporter for Csv {
         }
         self.file.append(row(&self.columns, &cells).as_bytes())
     }
+
+    /// A row that fails leaves the file as it was.
+    fn goes_on(&self) -> bool {
+        true
+    }
 }
 
 const NAME: &str = "csv";

@@ -21,7 +21,7 @@ impl ReportFile {
     pub(super) fn create(reporter: &'static str, path: impl Into<PathBuf>) -> Result<ReportFile, ReportError> {
         let path = path.into();
         make_folder_above(reporter, &path)?;
-        let file = File::create(&path).map_err(|error| failed(reporter, "create", &path, error))?;
+        let file = File::create(&path).map_err(|error| ReportError::of_file(reporter, "create", &path, error))?;
         Ok(ReportFile { reporter, path, file, len: 0 })
     }
 
@@ -36,7 +36,7 @@ impl ReportFile {
     ) -> Result<ReportFile, ReportError> {
         let path = path.into();
         let opened = OpenOptions::new().read(true).write(true).open(&path);
-        let mut file = opened.map_err(|error| failed(reporter, "continue", &path, error))?;
+        let mut file = opened.map_err(|error| ReportError::of_file(reporter, "continue", &path, error))?;
         let cut = || -> io::Result<()> {
             let len = file.seek(SeekFrom::End(0))?;
             if len < bytes {
@@ -55,7 +55,7 @@ impl ReportFile {
             }
             file.seek(SeekFrom::Start(bytes)).map(drop)
         };
-        cut().map_err(|error| failed(reporter, "continue", &path, error))?;
+        cut().map_err(|error| ReportError::of_file(reporter, "continue", &path, error))?;
         Ok(ReportFile { reporter, path, file, len: bytes })
     }
 
@@ -70,7 +70,7 @@ impl ReportFile {
             }
             fs::rename(&self.path, path)
         };
-        replace().map_err(|error| failed(self.reporter, "replace", path, error))?;
+        replace().map_err(|error| ReportError::of_file(self.reporter, "replace", path, error))?;
         self.path = path.to_owned();
         Ok(())
     }
@@ -95,7 +95,7 @@ impl ReportFile {
             Err(error) => {
                 // A pipe or a device cannot be truncated. The first failure is the one to return.
                 let _ = self.file.set_len(self.len).and_then(|()| self.file.seek(SeekFrom::Start(self.len)));
-                Err(failed(self.reporter, "write to", &self.path, error))
+                Err(ReportError::of_file(self.reporter, "write to", &self.path, error))
             }
         }
     }
@@ -107,10 +107,10 @@ impl ReportFile {
         rewrite: impl FnOnce(&mut dyn ReadSeek, &mut dyn Write) -> io::Result<()>,
     ) -> Result<(), ReportError> {
         // Resolve a link first: a rename onto it would replace the link.
-        let target = fs::canonicalize(&self.path).map_err(|error| failed(self.reporter, "find", &self.path, error))?;
+        let target = fs::canonicalize(&self.path).map_err(|error| ReportError::of_file(self.reporter, "find", &self.path, error))?;
         if !self.is_regular() {
             let error = io::Error::new(io::ErrorKind::Unsupported, "only a regular file can be rewritten");
-            return Err(failed(self.reporter, "replace", &self.path, error));
+            return Err(ReportError::of_file(self.reporter, "replace", &self.path, error));
         }
         let beside = beside(&target);
         match self.write_beside(&target, &beside, rewrite) {
@@ -121,7 +121,7 @@ impl ReportFile {
             Err(error) => {
                 // It may not exist; the first failure is the one to return.
                 let _ = fs::remove_file(&beside);
-                Err(failed(self.reporter, "replace", &self.path, error))
+                Err(ReportError::of_file(self.reporter, "replace", &self.path, error))
             }
         }
     }
@@ -152,7 +152,7 @@ impl<T: Read + Seek> ReadSeek for T {}
 /// Creates missing parent folders of `path`.
 pub(crate) fn make_folder_above(reporter: &str, path: &Path) -> Result<(), ReportError> {
     match path.parent() {
-        Some(folder) => fs::create_dir_all(folder).map_err(|error| failed(reporter, "create folder", folder, error)),
+        Some(folder) => fs::create_dir_all(folder).map_err(|error| ReportError::of_file(reporter, "create folder", folder, error)),
         None => Ok(()),
     }
 }
@@ -160,20 +160,7 @@ pub(crate) fn make_folder_above(reporter: &str, path: &Path) -> Result<(), Repor
 /// [`write_whole`](crate::write_whole), in a folder that is made if it is missing.
 pub(crate) fn write_report(reporter: &str, path: &Path, contents: &[u8]) -> Result<(), ReportError> {
     make_folder_above(reporter, path)?;
-    write_whole(path, contents).map_err(|error| failed(reporter, "write", path, error))
-}
-
-/// The failure of a file operation of `reporter`.
-pub(crate) fn failed(reporter: &str, what: &'static str, path: &Path, source: io::Error) -> ReportError {
-    ReportError::new(reporter, FileError { what, path: path.to_owned(), source })
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {what} `{}`: {source}", path.display())]
-struct FileError {
-    what: &'static str,
-    path: PathBuf,
-    source: io::Error,
+    write_whole(path, contents).map_err(|error| ReportError::of_file(reporter, "write", path, error))
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::file::{failed, make_folder_above, write_report};
+use super::file::{make_folder_above, write_report};
 use super::{ReportError, Reporter};
 use crate::history::RunHistory;
 use crate::result::ResultDict;
@@ -51,7 +51,7 @@ impl HtmlReport {
         let path = path.into();
         make_folder_above(NAME, &path)?;
         if path.file_name().is_none() || path.is_dir() {
-            return Err(failed(NAME, "write a page to", &path, io::ErrorKind::IsADirectory.into()));
+            return Err(ReportError::of_file(NAME, "write a page to", &path, io::ErrorKind::IsADirectory.into()));
         }
         Ok(HtmlReport { path, settings: Value::Null, history: RunHistory::default() })
     }

@@ -52,6 +52,11 @@ impl Reporter for JsonLines {
         self.file.append(line.as_bytes())
     }
 
+    /// A line that fails leaves the file as it was.
+    fn goes_on(&self) -> bool {
+        true
+    }
+
     fn mark(&self) -> Option<FileMark> {
         self.file.mark()
     }

@@ -168,6 +168,11 @@ impl Reporter for TensorBoard {
         Ok(())
     }
 
+    /// A record that fails leaves the file as it was.
+    fn goes_on(&self) -> bool {
+        true
+    }
+
     fn mark(&self) -> Option<FileMark> {
         self.file.mark()
     }

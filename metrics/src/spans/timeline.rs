@@ -15,7 +15,7 @@ use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
 use super::{AtThreadEnd, PerOwner, lock};
-use crate::reporter::file::{failed, make_folder_above};
+use crate::reporter::file::make_folder_above;
 use crate::reporter::{ReportError, Reporter};
 use crate::result::ResultDict;
 use trace::Trace;
@@ -60,7 +60,7 @@ impl Timeline {
     pub fn create(path: impl Into<PathBuf>, max_events: usize) -> Result<Timeline, ReportError> {
         let path = path.into();
         make_folder_above(NAME, &path)?;
-        let file = File::create(&path).map_err(|error| failed(NAME, "create", &path, error))?;
+        let file = File::create(&path).map_err(|error| ReportError::of_file(NAME, "create", &path, error))?;
         let trace = Mutex::new(Trace::new(BufWriter::with_capacity(BUFFER_BYTES, file), max_events));
         Ok(Timeline { path, shared: Arc::new(Shared { made: Instant::now(), trace }) })
     }
@@ -71,7 +71,7 @@ impl Timeline {
     }
 
     fn named(&self, outcome: io::Result<()>) -> Result<(), ReportError> {
-        outcome.map_err(|error| failed(NAME, "write to", &self.path, error))
+        outcome.map_err(|error| ReportError::of_file(NAME, "write to", &self.path, error))
     }
 }
 
