@@ -29,8 +29,8 @@ impl Trainer {
     /// | `run.json` | where the run goes on, and how it ended: [`RunInfo`] |
     /// | `config.toml` | the environment's name and the settings, unless the program has written one there |
     ///
-    /// So the commands `pronk compare` and `pronk watch` know the run, and `pronk evaluate` does if its policy
-    /// is [saved](crate::Run::save) there too and the program `pronk` has its environment.
+    /// So `pronk compare` and `pronk watch` know the run, and `pronk evaluate` does if its policy is
+    /// [saved](crate::Run::save) there too and the program `pronk` has its environment.
     ///
     /// [`Timers`](crate::Timers) and [`Timeline`](crate::Timeline) are separate: they need the program's
     /// subscriber.

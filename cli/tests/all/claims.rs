@@ -287,7 +287,8 @@ fn what_a_run_could_not_write_is_said_and_is_a_failure() {
     assert_eq!(json(&line)["runs"][0]["state"], "failed");
 
     // Neither have room.
-    let (status, text, errors, failure) = limited(24, "all", &["--quiet", "--set", "model.fcnet_hiddens=[256, 256]"]);
+    let large = ["--quiet", "--set", "stop.env_steps=2000", "--set", "model.fcnet_hiddens=[128, 128]"];
+    let (status, text, errors, failure) = limited(24, "all", &large);
     assert_eq!(status, Some(1), "{text}");
     let said = failure.as_str().unwrap_or_default();
     for part in ["the trained policy is not saved: ", "; and there is no checkpoint either", "; the logs are not whole: "] {
