@@ -193,10 +193,10 @@ fn a_named_folder_for_a_run_that_did_not_begin_is_removed_unless_it_is_used() {
     let path = folder.path().join("above/run");
     let made = RunFolder::at(&path).unwrap();
     assert!(path.is_dir());
-    fs::write(path.join("log.txt"), "no environment").unwrap();
+    fs::write(path.join("notes.md"), "no environment").unwrap();
     // It was there, so it may be of something else.
     RunFolder::at(&path).unwrap().discard().unwrap();
-    assert!(path.join("log.txt").exists());
+    assert!(path.join("notes.md").exists());
     made.clone().discard().unwrap();
     assert!(!path.exists());
 

@@ -12,8 +12,8 @@ use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::wrappers::{Chaos, ChaosConfig};
 use pronk::{
-    Csv, HtmlReport, JsonLines, Prometheus, Reporter, ResultDict, Run, RunFolder, TensorBoard, Timeline, Timers,
-    reporter_fn,
+    Csv, HtmlReport, JsonLines, Prometheus, ReportError, Reporter, ResultDict, Run, RunFolder, TensorBoard, Timeline,
+    Timers, reporter_fn,
 };
 use serde_json::Value;
 use tracing_subscriber::layer::SubscriberExt;

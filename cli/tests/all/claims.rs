@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::slice::from_ref;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -201,7 +202,7 @@ fn names_that_are_no_text_are_names() {
     fs::copy(config("acrobot.toml"), folder.join(&file)).unwrap();
     let os = |args: &[&str]| args.iter().map(OsString::from).collect::<Vec<_>>();
     let limits = os(&["--set", "stop.episode_return_mean=none", "--set", "stop.env_steps=2000", "--json", "--out"]);
-    let train = [&os(&["train"])[..], &[file.clone()], &limits, &[run_folder.clone()]].concat();
+    let train = [&os(&["train"])[..], from_ref(&file), &limits, from_ref(&run_folder)].concat();
     let (status, line, errors) = run(&folder, &train);
     assert_eq!(status, 0, "{errors}");
     assert_eq!(json(&line)["run"], "run-\u{fffd}", "{line}");
@@ -209,7 +210,7 @@ fn names_that_are_no_text_are_names() {
     assert!(status == 2 && errors.contains("holds a run already"), "{errors}");
 
     let on = |before: &[&str], after: &[&str]| {
-        let (status, text, errors) = run(&folder, &[&os(before)[..], &[run_folder.clone()], &os(after)].concat());
+        let (status, text, errors) = run(&folder, &[&os(before)[..], from_ref(&run_folder), &os(after)].concat());
         assert_eq!(status, 0, "{before:?} {after:?}: {text}{errors}");
     };
     on(&["train", "--resume"], &["--set", "stop.env_steps=4000", "--json"]);
@@ -291,7 +292,9 @@ fn what_a_run_could_not_write_is_said_and_is_a_failure() {
     let (status, text, errors, failure) = limited(24, "all", &large);
     assert_eq!(status, Some(1), "{text}");
     let said = failure.as_str().unwrap_or_default();
-    for part in ["the trained policy is not saved: ", "; and there is no checkpoint either", "; the logs are not whole: "] {
+    for part in
+        ["the trained policy is not saved: ", "; and there is no checkpoint either", "; the logs are not whole: "]
+    {
         assert!(errors.contains(part) && said.contains(part), "{part}: {errors} {said}");
     }
 }

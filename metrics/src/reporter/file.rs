@@ -107,7 +107,8 @@ impl ReportFile {
         rewrite: impl FnOnce(&mut dyn ReadSeek, &mut dyn Write) -> io::Result<()>,
     ) -> Result<(), ReportError> {
         // Resolve a link first: a rename onto it would replace the link.
-        let target = fs::canonicalize(&self.path).map_err(|error| ReportError::of_file(self.reporter, "find", &self.path, error))?;
+        let target = fs::canonicalize(&self.path)
+            .map_err(|error| ReportError::of_file(self.reporter, "find", &self.path, error))?;
         if !self.is_regular() {
             let error = io::Error::new(io::ErrorKind::Unsupported, "only a regular file can be rewritten");
             return Err(ReportError::of_file(self.reporter, "replace", &self.path, error));
@@ -152,7 +153,9 @@ impl<T: Read + Seek> ReadSeek for T {}
 /// Creates missing parent folders of `path`.
 pub(crate) fn make_folder_above(reporter: &str, path: &Path) -> Result<(), ReportError> {
     match path.parent() {
-        Some(folder) => fs::create_dir_all(folder).map_err(|error| ReportError::of_file(reporter, "create folder", folder, error)),
+        Some(folder) => {
+            fs::create_dir_all(folder).map_err(|error| ReportError::of_file(reporter, "create folder", folder, error))
+        }
         None => Ok(()),
     }
 }
