@@ -94,7 +94,7 @@ struct Args {
     saving: saving::Saving,
 }
 
-fn main() -> Result<ExitCode, failure::Failure> {
+fn main() -> std::result::Result<ExitCode, failure::Failure> {
     let args = Args::parse();
     let config = TrainerConfig { seed: args.seed, ..cartpole::config(1, 16) };
     let out = args.saving.folder("runs/own_network", args.out.as_deref(), args.seed)?;

@@ -396,12 +396,12 @@ fn what_a_sweep_cannot_be_is_refused_before_the_first_process() {
     }
     assert!(!folder.join("out").exists() && !folder.join("sweeps").exists(), "what is refused makes no folder");
 
-    // A sweep that was killed while it began.
+    // A sweep that was killed while it began has written the beginnings of its files.
     fs::create_dir(folder.join("out")).unwrap();
-    for file in ["base.toml", "sweep.toml.new"] {
-        fs::write(folder.join("out").join(file), "half").unwrap();
-    }
     write_sweep(folder, lr);
+    let sweep = fs::read(folder.join("sweep.toml")).unwrap();
+    fs::write(folder.join("out/sweep.toml.new"), &sweep[..sweep.len() / 2]).unwrap();
+    fs::write(folder.join("out/base.toml.new"), "").unwrap();
     assert_eq!(pronk(folder, &["sweep", "sweep.toml", "--out", "out", "--quiet"]).0, 0);
     write_sweep(folder, &format!("# another comment is no other sweep\n{lr}"));
     assert_eq!(pronk(folder, &["sweep", "sweep.toml", "--out", "out", "--quiet"]).0, 0);
