@@ -114,7 +114,8 @@ impl Plan {
 
 /// What a run of its own may have, and one of many may not.
 fn check(file: &SweepFile, metric: &str, run: &RunFile, has_budget: bool) -> Result<()> {
-    let env = Environment::named(&run.env, &run.env_options, run.config.workers.num_envs_per_worker, ChildOutput::default())?;
+    let env =
+        Environment::named(&run.env, &run.env_options, run.config.workers.num_envs_per_worker, ChildOutput::default())?;
     check_policy(file.metric(), metric, run, &env).map_err(|reason| file.wrong_metric(&reason))?;
     let config = file.config();
     if run.log.prometheus.is_some() {
