@@ -302,8 +302,8 @@ impl Child {
         let waited = deadline.since.elapsed();
         self.finish(Duration::ZERO);
         let Deadline { doing, setting: (setting, value), .. } = *deadline;
-        let (command, output) = (self.command.clone(), self.output.text());
-        ProcessError::Silent { command, doing, setting, value, waited, output }
+        let (command, output, value_secs) = (self.command.clone(), self.output.text(), value.as_secs_f64());
+        ProcessError::Silent { command, doing, setting, value_secs, waited, output }
     }
 
     /// The error of a child that ended or closed a pipe.

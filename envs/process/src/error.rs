@@ -73,7 +73,7 @@ pub enum ProcessError {
         "its process `{command}` has said nothing for {:.1} s while {doing}, and was killed: raise `{setting}`, which a \
          config file calls `env_options.{setting}` and is {:.1} s for each environment, if it takes longer{}",
         .waited.as_secs_f64(),
-        .value.as_secs_f64(),
+        .value_secs,
         last_words(.output)
     )]
     Silent {
@@ -84,7 +84,7 @@ pub enum ProcessError {
         /// The setting that limits the time.
         setting: &'static str,
         /// Its value, for one environment.
-        value: Duration,
+        value_secs: f64,
         /// The time waited.
         waited: Duration,
         /// What it last wrote to its standard error or output.
