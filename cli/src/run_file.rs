@@ -130,8 +130,8 @@ fn entries(path: &Path, text: &str, flags: Vec<Entry>) -> Result<Vec<Entry>, Fil
     let (algorithms, others): (Vec<_>, Vec<_>) = flags.into_iter().partition(|flag| flag.key == ["algorithm"]);
     for flag in algorithms.into_iter().chain(others) {
         let flag = flag.resolved(&keys, algorithm(&entries))?;
-        // Flags win over the file. Of two flags for one setting the later one wins, as in other programs;
-        // one for a table after one for a setting in it would take that away, and so would `--seed`.
+        // Flags win over the file, and of two `--set` for one setting the later one. A flag that takes
+        // another one away is refused: a table after a setting in it, or `--seed` beside `--set seed`.
         let is_lost =
             |entry: &&Entry| entry.is_lost_to(&flag) || entry.key == flag.key && entry.source.is_unlike(&flag.source);
         if let Some(lost) = entries.iter().filter(|entry| !entry.source.is_in(path)).find(is_lost) {

@@ -38,7 +38,7 @@ impl Trainer {
         let mut run = self.hand_back(reason, stop);
         // A program that ends its run by itself, or a user by a signal, has not asked for episodes.
         let reached_limit = reason.is_some_and(|reason| reason.signal_status().is_none());
-        let why_no_episode = || run.env_failures.why_no_episode(run.result.episodes_covered);
+        let why_no_episode = || run.env_failures.why_no_episode(run.result.episodes_covered, run.steps.sampled.env);
         let cause = failure.map(TrainError::from).or_else(|| why_no_episode().filter(|_| reached_limit));
         self.complete_info(&mut run, cause.as_ref());
         match cause {

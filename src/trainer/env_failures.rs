@@ -40,11 +40,14 @@ impl EnvFailures {
         self.newest = report.failures.last().cloned().or(self.newest.take());
     }
 
-    /// The error of a run that has completed no episode because of them, whose last result covers so many.
-    pub(super) fn why_no_episode(&self, episodes_covered: u64) -> Option<TrainError> {
+    /// The error of a run that has completed no episode because of them; its last result covers so many, and
+    /// it has sampled so many env-steps.
+    pub(super) fn why_no_episode(&self, episodes_covered: u64, env_steps: u64) -> Option<TrainError> {
         // Those of the processes before a resume are covered.
         let has_episode = self.episodes > 0 || episodes_covered > 0;
-        let is_their_fault = !has_episode && self.count.saturating_mul(RARE) > self.fragments;
+        // A single one may have come just before the end.
+        let is_repeated = self.count > 1 || env_steps == 0;
+        let is_their_fault = !has_episode && is_repeated && self.count.saturating_mul(RARE) > self.fragments;
         let newest = self.newest.as_deref().filter(|_| is_their_fault)?;
         Some(TrainError::NoEpisode { failures: self.count, newest: FailureLog::one_line(newest) })
     }

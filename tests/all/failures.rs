@@ -241,7 +241,7 @@ impl Env for Endless {
 fn what_fails_is_said_while_the_run_goes_on_and_not_again_and_again() {
     let name = "failures::what_fails_is_said_while_the_run_goes_on_and_not_again_and_again";
     let said = alone(name, || {
-        tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+        tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
         for workers in [0, 2] {
             let trainer = Trainer::new(tolerant(workers), |_: &EnvContext| Unresettable).unwrap();
             let stop = StopWhen { time: Some(Duration::from_millis(500)), ..StopWhen::default() };

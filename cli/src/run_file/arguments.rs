@@ -13,10 +13,12 @@ pub(super) fn none() -> Value {
 
 /// A number, also one that is not finite.
 pub(super) fn number(number: f64) -> Value {
-    match number {
-        _ if number.is_finite() => number.into(),
-        _ if number.is_nan() => json!({ "float": "nan" }),
-        _ => json!({ "float": number.to_string() }),
+    if number.is_finite() {
+        number.into()
+    } else if number.is_nan() {
+        json!({ "float": "nan" })
+    } else {
+        json!({ "float": number.to_string() })
     }
 }
 

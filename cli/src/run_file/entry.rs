@@ -77,8 +77,8 @@ impl Entry {
         }
     }
 
-    /// Whether nothing is left of it beside `later`: a table around it, or a key in what is no table. The
-    /// name of an algorithm leaves its settings.
+    /// Whether `later` leaves nothing of it, because that is a table around it, or a key in what is no table.
+    /// The name of an algorithm leaves its settings.
     pub(super) fn is_lost_to(&self, later: &Self) -> bool {
         let is_below = |one: &Self, other: &Self| one.key.len() > other.key.len() && one.key.starts_with(&other.key);
         let is_name = |entry: &Self| entry.key == ["algorithm"];
