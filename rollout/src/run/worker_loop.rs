@@ -21,8 +21,12 @@ pub(super) fn run_worker(mut worker: SupervisedWorker, ends: &CurrentEnds) -> Re
     let result = catch(|| push_fragments(&mut worker, ends)).unwrap_or_else(|text| Err(worker.panicked(text)));
     // Before the inqueue closes, so that the last result of a run counts the steps.
     worker.discard_partial();
-    // The inqueue closes before the rest, because dropping environments may take long, or panic.
-    drop(ends.take());
+    // A worker that was replaced leaves its ends to the supervisor, which may not have taken them yet. None is
+    // replaced outside of its environments, so this does not change here.
+    if !worker.seat.monitor.is_taken_over() {
+        // The inqueue closes before the rest, because dropping environments may take long, or panic.
+        drop(ends.take());
+    }
     worker.take_down();
     result
 }

@@ -2,11 +2,12 @@
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use std::time::Instant;
 
 use pronk_buffer::{
-    Mailbox, Notifier, ShutdownGuard, TurnConfig, WeightPublisher, mailbox, shutdown, turns, weight_cell,
+    Gate, Mailbox, Notifier, ShutdownGuard, TurnConfig, WeightPublisher, WorkerEnds, inqueue, mailbox, shutdown, turns,
+    weight_cell,
 };
 use pronk_metrics::ByPolicy;
 use pronk_policy::{CpuNetwork, Helpers, Input, Network, NetworkSpec, ObsRef, Outputs, Params, Space};
@@ -14,6 +15,8 @@ use pronk_policy::{CpuNetwork, Helpers, Input, Network, NetworkSpec, ObsRef, Out
 use super::*;
 use crate::env::{CallMonitor, EnvContext, EnvError};
 use crate::pool::EnvFactory;
+use crate::run::edges::CurrentEnds;
+use crate::run::worker_loop::run_worker;
 use crate::testing::{
     Counter, Fault, Hooked, LONG, Moment, NO_PAUSE, OneWeight, links, make_workers, of_default, params,
 };
@@ -70,6 +73,27 @@ impl Run {
     fn report(&self) -> WorkerReport {
         self.reports.try_take().expect("a report was posted")
     }
+}
+
+#[test]
+fn a_worker_that_comes_back_while_it_is_replaced_leaves_its_ends_to_the_supervisor() {
+    let monitor = Arc::new(OnceLock::<CallMonitor>::new());
+    let watched = Arc::clone(&monitor);
+    let factory = move |_: &EnvContext| {
+        let watched = Arc::clone(&watched);
+        Hooked::before(move |moment| {
+            if let (Moment::Step, Some(monitor)) = (moment, watched.get()) {
+                // As the supervisor does that has found a hang, and takes the ends next.
+                drop(monitor.call().and_then(|call| monitor.take_over(&call)));
+            }
+        })
+    };
+    let Run { worker, publisher, shutdown: _kept, .. } = run(factory, NO_PAUSE);
+    monitor.set(worker.seat.monitor.clone()).unwrap();
+    let (sender, _fragments) = inqueue(1, Gate::Bounded, &worker.shared.token).unwrap();
+    let ends = CurrentEnds::new(WorkerEnds::free(publisher.cell(), sender));
+    run_worker(worker, &ends).unwrap();
+    assert!(!ends.are_taken());
 }
 
 #[test]
