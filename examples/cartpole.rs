@@ -17,7 +17,7 @@
 //! `runs/cartpole/latest`, or in `--out`. A trace opens in <https://ui.perfetto.dev>.
 //!
 //! The last line on stdout is one JSON object. The exit status is 0 only if the return was reached or
-//! measured; 130 after Ctrl-C and 143 after SIGTERM, which save the policy.
+//! measured; 130 after Ctrl-C, 143 after SIGTERM and 129 after SIGHUP, which save the policy.
 
 #![allow(clippy::print_stdout)] // a program prints; the library never does
 

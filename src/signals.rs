@@ -1,14 +1,13 @@
-//! Ctrl-C and SIGTERM: each listener is called once, on its own thread.
+//! Ctrl-C, SIGTERM and SIGHUP: each listener is called once, on its own thread.
 
 use std::future::poll_fn;
 use std::io;
-use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use pronk_buffer::{Fold, Mailbox, Notifier, ShutdownGuard, ShutdownToken, mailbox, shutdown};
+use pronk_buffer::{Notifier, ShutdownGuard, ShutdownToken, shutdown};
 use pronk_rollout::CallMonitor;
 
 use crate::stop::StopReason;
@@ -26,6 +25,9 @@ enum Signal {
     /// SIGTERM, on Unix only.
     #[cfg(unix)]
     Terminate,
+    /// SIGHUP, on Linux only.
+    #[cfg(unix)]
+    HangUp,
 }
 
 impl Signal {
@@ -40,6 +42,20 @@ impl Signal {
             Self::Interrupt => StopReason::Interrupted,
             #[cfg(unix)]
             Self::Terminate => StopReason::Terminated,
+            #[cfg(unix)]
+            Self::HangUp => StopReason::HungUp,
+        }
+    }
+
+    /// Whether it may come twice for one event: when a terminal closes, both the kernel and the shell send
+    /// SIGHUP.
+    fn is_repeated(self) -> bool {
+        match self {
+            Self::Interrupt => false,
+            #[cfg(unix)]
+            Self::Terminate => false,
+            #[cfg(unix)]
+            Self::HangUp => true,
         }
     }
 
@@ -50,14 +66,14 @@ impl Signal {
     }
 }
 
-/// Calls `action` once, on its own thread, at the next Ctrl-C or, on Unix, SIGTERM; dropping the returned
-/// value cancels it.
+/// Calls `action` once, on its own thread, at the next Ctrl-C, SIGTERM (on Unix) or SIGHUP (on Linux, unless
+/// the process ignores it, as below `nohup`); dropping the returned value cancels it.
 ///
 /// A [`Trainer`](crate::Trainer) handles signals itself; this is for what runs beside it, such as
 /// [`WorkerGroups`](crate::groups::WorkerGroups).
 ///
-/// A second signal, or one without a listener, ends the process with status 130 after Ctrl-C and 143 after
-/// SIGTERM.
+/// A second signal, or one without a listener, ends the process with status 130 after Ctrl-C, 143 after
+/// SIGTERM and 129 after SIGHUP. SIGHUP is never a second signal: it comes twice where a terminal closes.
 ///
 /// # Errors
 /// The system refused the handler or its thread.
@@ -86,7 +102,8 @@ pub fn on_ctrl_c(action: impl FnOnce() + Send + 'static) -> io::Result<CtrlC> {
 }
 
 /// As [`on_ctrl_c`], with the reason: [`StopReason::Interrupted`] after Ctrl-C, [`StopReason::Terminated`]
-/// after SIGTERM. [`StopReason::signal_status`] is the exit status that goes with it.
+/// after SIGTERM, [`StopReason::HungUp`] after SIGHUP. [`StopReason::signal_status`] is the exit status that
+/// goes with it.
 ///
 /// # Errors
 /// As [`on_ctrl_c`].
@@ -127,14 +144,14 @@ fn listen(action: Action) -> io::Result<CtrlC> {
     static HANDLER: OnceLock<Result<(), String>> = OnceLock::new();
     let installed = HANDLER.get_or_init(|| install().map_err(|error| error.to_string()));
     if let Err(reason) = installed {
-        return Err(io::Error::other(format!("no handler of Ctrl-C and SIGTERM: {reason}")));
+        return Err(io::Error::other(format!("no handler of signals: {reason}")));
     }
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     listeners().push(Listener { id, action: Some(action) });
     Ok(CtrlC { id })
 }
 
-/// A listener for Ctrl-C and SIGTERM, until dropped: from [`on_ctrl_c`].
+/// A listener for signals, until dropped: from [`on_ctrl_c`].
 ///
 /// ```
 /// let listening = pronk::on_ctrl_c(|| println!("interrupted"))?;
@@ -159,11 +176,6 @@ impl Drop for CtrlC {
     }
 }
 
-impl Fold for Signal {
-    /// The first one counts.
-    fn fold(&mut self, _later: Self) {}
-}
-
 /// The shutdown guard of a run, shared by the trainer and the signal handler.
 #[derive(Clone)]
 pub(crate) struct SharedGuard(Arc<Mutex<Option<ShutdownGuard>>>);
@@ -184,18 +196,17 @@ impl SharedGuard {
     }
 }
 
-/// The signals of a run, until dropped.
+/// The signals of a run, from its start until its outcome is dropped.
+#[derive(Debug)]
 pub(crate) struct Interrupts {
-    mailbox: Mailbox<Signal>,
-    /// The first one, once read.
-    first: Option<Signal>,
+    first: Arc<OnceLock<Signal>>,
     _listening: CtrlC,
     /// Dropped with the run, which ends the handler's wait.
     _run: ShutdownGuard,
 }
 
 impl Interrupts {
-    /// Delivers the next signal and notifies `notifier`.
+    /// Keeps the next signal and notifies `notifier`.
     ///
     /// A run `on_this_thread` cannot check for signals while it waits, so its waits are ended, at once or
     /// after its patience; if its monitor shows that an environment hangs, the process is ended.
@@ -203,22 +214,23 @@ impl Interrupts {
     /// # Errors
     /// As [`on_ctrl_c`]; a run can continue without signals.
     pub(crate) fn new(notifier: &Notifier, on_this_thread: Option<OnThisThread>) -> io::Result<Self> {
-        let (sender, mailbox) = mailbox(NonZeroUsize::MIN, notifier);
+        let first = Arc::new(OnceLock::new());
         let (run, token) = shutdown();
+        let (heard, notifier) = (Arc::clone(&first), notifier.clone());
         let listening = listen(Box::new(move |signal| {
-            // Fails only after the run, when there is no receiver.
-            let _ = sender.post(signal);
+            // A listener is called once, so there is none yet.
+            let _ = heard.set(signal);
+            notifier.notify();
             if let Some(run) = on_this_thread {
                 run.end(signal, &token);
             }
         }))?;
-        Ok(Self { mailbox, first: None, _listening: listening, _run: run })
+        Ok(Self { first, _listening: listening, _run: run })
     }
 
     /// The reason to end the run, after a signal.
-    pub(crate) fn first(&mut self) -> Option<StopReason> {
-        self.first = self.first.or_else(|| self.mailbox.try_take());
-        self.first.map(Signal::reason)
+    pub(crate) fn reason(&self) -> Option<StopReason> {
+        self.first.get().copied().map(Signal::reason)
     }
 }
 
@@ -289,6 +301,9 @@ struct Handlers {
     interrupt: tokio::signal::unix::Signal,
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
+    /// `None` where the process ignores it.
+    #[cfg(unix)]
+    hang_up: Option<tokio::signal::unix::Signal>,
     #[cfg(windows)]
     interrupt: tokio::signal::windows::CtrlC,
 }
@@ -297,7 +312,8 @@ impl Handlers {
     #[cfg(unix)]
     fn install() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        let hang_up = (!ignores_hang_up()).then(|| signal(SignalKind::hangup())).transpose()?;
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())?, hang_up })
     }
 
     #[cfg(windows)]
@@ -315,16 +331,34 @@ impl Handlers {
             if self.terminate.poll_recv(context).is_ready() {
                 return Poll::Ready(Signal::Terminate);
             }
+            #[cfg(unix)]
+            if self.hang_up.as_mut().is_some_and(|hang_up| hang_up.poll_recv(context).is_ready()) {
+                return Poll::Ready(Signal::HangUp);
+            }
             Poll::Pending
         })
         .await
     }
 }
 
+/// Whether the process ignores SIGHUP, as below `nohup`: a handler would end what is to outlive its terminal.
+/// A system that does not say is left to handle it.
+#[cfg(unix)]
+fn ignores_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // Signal n is bit n - 1, and SIGHUP is signal 1.
+    mask.is_none_or(|mask| mask & 1 != 0)
+}
+
 fn pass_on(signal: Signal) {
-    SIGNALLED.store(true, Ordering::Relaxed);
+    let is_second = SIGNALLED.swap(true, Ordering::Relaxed);
     let actions: Vec<_> = listeners().iter_mut().filter_map(|listener| listener.action.take()).collect();
     if actions.is_empty() {
+        if is_second && signal.is_repeated() {
+            return;
+        }
         signal.end_the_process();
     }
     // On their own threads: a hanging action must block neither the others nor a second signal.

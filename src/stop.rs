@@ -56,14 +56,18 @@ pub enum StopReason {
     Interrupted,
     /// SIGTERM, such as from a scheduler.
     Terminated,
+    /// SIGHUP, such as from a terminal or a connection that closes.
+    HungUp,
 }
 
 impl StopReason {
-    /// The exit status after a signal: 130 after Ctrl-C, 143 after SIGTERM, `None` for a limit.
+    /// The exit status after a signal: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP; `None` for a
+    /// limit.
     pub fn signal_status(self) -> Option<u8> {
         match self {
             Self::Interrupted => Some(130),
             Self::Terminated => Some(143),
+            Self::HungUp => Some(129),
             Self::ReturnReached | Self::EnvSteps | Self::Time | Self::Iterations | Self::Replayed => None,
         }
     }

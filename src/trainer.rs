@@ -58,7 +58,7 @@ use crate::config::Admission;
 use crate::error::TrainError;
 use crate::record::RunLog;
 use crate::result::TrainResult;
-use crate::signals;
+use crate::signals::{Interrupts, OnThisThread};
 use crate::stop::{StopReason, StopWhen};
 use engine::{Engine, Stepped};
 use turn_reports::TurnReports;
@@ -75,6 +75,18 @@ const WAIT_FOR_ITERATION: Duration = Duration::from_secs(6);
 const LISTEN: Duration = Duration::from_secs(1);
 
 impl Trainer {
+    /// Listens for signals until the [`Run`] is dropped.
+    pub(crate) fn listen_for_signals(&mut self) {
+        let monitor = self.engine.as_ref().and_then(Engine::monitor);
+        let saves_itself = self.saves.is_some() && self.rests();
+        let patience = if saves_itself { WAIT_FOR_ITERATION } else { Duration::ZERO };
+        let on_this_thread = monitor.map(|monitor| OnThisThread { shutdown: self.shutdown.clone(), monitor, patience });
+        match Interrupts::new(&self.notifier, on_this_thread) {
+            Ok(interrupts) => self.interrupts = Some(interrupts),
+            Err(error) => tracing::warn!(%error, "signals will end the process instead of the run"),
+        }
+    }
+
     /// Adds a reporter, which receives every result. One that fails is dropped and named in the results.
     ///
     /// It [finishes](Reporter::finish) when the run ends, well or not.
@@ -114,12 +126,8 @@ impl Trainer {
 
     /// Runs until a limit of `stop`, a signal or a failure.
     ///
-    /// The signals are Ctrl-C and, on Unix, SIGTERM: see [`on_ctrl_c`](crate::on_ctrl_c). A second signal
-    /// ends the process at once. [`Run::exit_status`] is the exit status for a program that ends with the
-    /// run.
-    ///
-    /// Without threads (`num_rollout_workers: 0`), if the environment hangs, a signal ends the process within
-    /// a second, with status 130 or 143 and without a result.
+    /// See [signals](Trainer#signals). [`Run::exit_status`] is the exit status for a program that ends with
+    /// the run.
     ///
     /// *Blocks* until the run has ended and the learner has finished its pass, a minute at most.
     ///
@@ -133,52 +141,43 @@ impl Trainer {
         if let Some(env_steps) = stop.env_steps {
             self.steps.limit_env_steps(env_steps);
         }
-        let monitor = self.engine.as_ref().and_then(Engine::monitor);
-        let saves_itself = self.saves.is_some() && self.rests();
-        let patience = if saves_itself { WAIT_FOR_ITERATION } else { Duration::ZERO };
-        let on_this_thread =
-            monitor.map(|monitor| signals::OnThisThread { shutdown: self.shutdown.clone(), monitor, patience });
-        let mut interrupts = match signals::Interrupts::new(&self.notifier, on_this_thread) {
-            Ok(interrupts) => Some(interrupts),
-            Err(error) => {
-                tracing::warn!(%error, "Ctrl-C and SIGTERM will end the process instead of the run");
-                None
-            }
-        };
-        let mut interrupted = || interrupts.as_mut().and_then(signals::Interrupts::first);
         // A run that had ended before it was resumed does not go on beyond its limits. Where this process has
         // trained already, hosts may be making fragments of which the books do not know yet.
         let has_all =
             self.first_update.is_none() && self.steps.limit_reached() && self.steps.snapshot().in_flight.env == 0;
         let reached =
             self.last.as_ref().and_then(|last| stop.reached(last).or(has_all.then_some(StopReason::EnvSteps)));
-        if let Some(reason) = reached {
+        let interrupted = self.signal().filter(|_| !self.is_under_way);
+        if let Some(reason) = reached.or(interrupted) {
             return self.end(Some(reason), &stop);
         }
         loop {
-            let result = match self.iterate(Some(&stop), &mut interrupted) {
+            let result = match self.iterate(Some(&stop)) {
                 Ok(result) => result,
                 Err(cause) => return Err(self.failed(cause, &stop)),
             };
             let replayed = self.has_replayed_all().then_some(StopReason::Replayed);
             let sampled = self.has_learned_all().then_some(StopReason::EnvSteps);
-            if let Some(reason) = replayed.or_else(|| stop.reached(&result)).or(sampled).or_else(&mut interrupted) {
+            if let Some(reason) = replayed.or_else(|| stop.reached(&result)).or(sampled).or_else(|| self.signal()) {
                 return self.end(Some(reason), &stop);
             }
         }
     }
 
-    /// Ends the run: joins all threads and counts the steps in flight as dropped.
+    /// Ends the run: joins all threads and counts the steps in flight as dropped. [`Run::reason`] is the
+    /// signal that ended the iteration, if one did.
     ///
     /// *Blocks* until the learner has finished its pass, a minute at most.
     ///
     /// # Errors
     /// The learner failed or missed its deadline, or the run had ended before; with the rest of the run.
     pub fn finish(mut self) -> Result<Run, FailedRun> {
-        self.end(None, &StopWhen::default())
+        let signal = self.signal();
+        self.end(signal, &StopWhen::default())
     }
 
-    /// The next result, asynchronously; `None` once the run has ended, or has repeated all of a record.
+    /// The next result, asynchronously; `None` once the run has ended, has repeated all of a record, or got a
+    /// [signal](Trainer#signals).
     ///
     /// Cancel-safe: the next call resumes the same iteration. Without threads (`num_rollout_workers: 0`) it
     /// blocks, because it does the work itself.
@@ -206,12 +205,11 @@ impl Trainer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub async fn next_result(&mut self) -> Option<Result<TrainResult, TrainError>> {
-        self.engine.as_ref()?;
-        if self.has_told_all() {
+        if self.has_no_more_results() {
             return None;
         }
         self.begin_iteration();
-        while !(self.has_learned_all() || self.iteration_is_complete()) {
+        while !(self.must_end() || self.has_learned_all() || self.iteration_is_complete()) {
             // Before the wait, or calls that are given up early would never come to a result.
             self.clock.enter(TrainerState::Listening);
             if let Err(error) = debug_span!("take_in").in_scope(|| self.take_in()) {
@@ -227,20 +225,11 @@ impl Trainer {
         Some(Ok(self.complete_iteration(None)))
     }
 
-    /// One iteration; `interrupted` ends it early. After an error the run has ended and all threads are
-    /// joined.
-    fn iterate(
-        &mut self,
-        stop: Option<&StopWhen>,
-        interrupted: &mut dyn FnMut() -> Option<StopReason>,
-    ) -> Result<TrainResult, TrainError> {
+    /// One iteration, which a signal ends early. After an error the run has ended and all threads are joined.
+    fn iterate(&mut self, stop: Option<&StopWhen>) -> Result<TrainResult, TrainError> {
         self.begin_iteration();
         let time_is_up = |trainer: &Self| stop.is_some_and(|stop| stop.time_is_up(trainer.time_total()));
-        while !(self.must_end(interrupted)
-            || time_is_up(self)
-            || self.has_learned_all()
-            || self.iteration_is_complete())
-        {
+        while !(self.must_end() || time_is_up(self) || self.has_learned_all() || self.iteration_is_complete()) {
             let listen = debug_span!("listen").entered();
             if let Some(wait_limit) = self.wait_limit()
                 && self.notifier.wait(wait_limit)
@@ -274,8 +263,8 @@ impl Trainer {
     }
 
     /// Whether a signal ends the iteration: at once, or where the iteration ends if a checkpoint needs that.
-    fn must_end(&mut self, interrupted: &mut dyn FnMut() -> Option<StopReason>) -> bool {
-        if interrupted().is_none() {
+    fn must_end(&mut self) -> bool {
+        if self.signal().is_none() {
             return false;
         }
         let since = *self.signalled.get_or_insert_with(Instant::now);
@@ -289,6 +278,17 @@ impl Trainer {
         if let (Some(monitor), Some(at)) = (self.engine.as_ref().and_then(Engine::monitor), at) {
             monitor.give_up_at(at);
         }
+    }
+
+    /// The reason to end the run, after a signal.
+    fn signal(&self) -> Option<StopReason> {
+        self.interrupts.as_ref().and_then(Interrupts::reason)
+    }
+
+    /// Whether an iterator of results has come to its end.
+    fn has_no_more_results(&self) -> bool {
+        let is_interrupted = !self.is_under_way && self.signal().is_some();
+        self.engine.is_none() || is_interrupted || self.has_told_all()
     }
 
     /// The time of the run, that of earlier processes included.
@@ -445,10 +445,6 @@ impl Iterator for Trainer {
     type Item = Result<TrainResult, TrainError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.engine.as_ref()?;
-        if self.has_told_all() {
-            return None;
-        }
-        Some(self.iterate(None, &mut || None))
+        (!self.has_no_more_results()).then(|| self.iterate(None))
     }
 }

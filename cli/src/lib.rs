@@ -52,7 +52,7 @@ struct Args {
 
 const STATUSES: &str = "\
 Exit status: 0 done, and the target return reached if there was one; 1 a failure, or the target missed; \
-2 wrong usage or settings; 130 after Ctrl-C; 143 after SIGTERM.
+2 wrong usage or settings; 130 after Ctrl-C; 143 after SIGTERM; 129 after SIGHUP.
 Colours appear on a terminal only, and not if NO_COLOR is set.";
 
 #[derive(Subcommand)]

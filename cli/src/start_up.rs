@@ -31,7 +31,7 @@ pub(crate) enum Begins {
 }
 
 /// The folder of a run that has not begun. It is removed, or left as it was, if the run cannot begin, and at
-/// Ctrl-C and SIGTERM, which end the process: the trainer does not listen for them yet.
+/// signals, which end the process until it has begun. The trainer listens for them as soon as it is built.
 pub(crate) struct StartUp {
     folder: RunFolder,
     lock: RunLock,
@@ -139,11 +139,12 @@ impl StartUp {
         Ok(())
     }
 
-    /// Keeps the folder, which it returns with its lock: from here on, the trainer listens for signals.
+    /// Keeps the folder, which it returns with its lock: from here on, signals end the run.
     pub(crate) fn has_begun(self) -> (RunFolder, RunLock) {
-        drop(self.listening);
-        // Waits for a signal that has come before, which ends the process.
+        // Waits for a signal that has come before, which ends the process. One that comes now finds nothing,
+        // and the trainer hears it too.
         lock(&self.made).take();
+        drop(self.listening);
         (self.folder, self.lock)
     }
 
@@ -165,9 +166,13 @@ impl Made {
     }
 }
 
-/// Ends the process after a signal.
+/// Ends the process after a signal, unless the run has begun.
 fn end(made: &Mutex<Option<Made>>, reason: StopReason) {
-    exit(&mut lock(made), reason.signal_status().unwrap_or(1))
+    // Locked until the process has ended, so that the run does not begin meanwhile.
+    let mut made = lock(made);
+    if made.is_some() {
+        exit(&mut made, reason.signal_status().unwrap_or(1));
+    }
 }
 
 /// Removes what was made and ends the process. It is locked until then, so that the run does not begin.

@@ -41,7 +41,7 @@ Examples:
   pronk sweep mine.toml --out sweeps/mine    # again after a kill: it goes on
 
 Exit status: 0 all runs have ended; 1 a run failed; 2 wrong usage or settings; 130 after Ctrl-C; 143 after \
-SIGTERM. Both let every run save itself; the same command with the folder of the sweep as --out goes on.")]
+SIGTERM; 129 after SIGHUP. Signals let every run save itself; the same command with the folder of the sweep as --out goes on.")]
 pub(crate) struct Sweep {
     /// The sweep file: a config, the settings to vary, and their values
     #[arg(value_hint = ValueHint::FilePath)]

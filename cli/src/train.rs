@@ -11,8 +11,8 @@ use pronk::env_process::ChildOutput;
 use pronk::metrics::{format_return, write_whole};
 use pronk::prelude::*;
 use pronk::{
-    FailedRun, Prometheus, PrometheusError, Resume, Run, RunFolder, RunFolderError, RunInfo, RunState, StopReason,
-    Timeline, Timers, TrainError, Whole, machine,
+    FailedRun, Prometheus, PrometheusError, Resume, Run, RunFolder, RunFolderError, RunInfo, RunState, Timeline,
+    Timers, TrainError, Whole, machine,
 };
 use pronk_dashboard::Dashboard;
 use serde_json::Value;
@@ -250,7 +250,7 @@ impl Train {
         }
         let out = out.path().display();
         match run.reason {
-            Some(StopReason::Interrupted | StopReason::Terminated) => {
+            Some(reason) if reason.signal_status().is_some() => {
                 say!("interrupted; resume it with `pronk train --resume {out}`");
             }
             // The error of a run that failed says why it has not reached its target.

@@ -20,7 +20,7 @@ Examples:
   pronk watch --address 0.0.0.0:8080         # from other machines, with the token that is printed
   ssh -L 8080:127.0.0.1:8080 HOST            # or so: nothing else can reach the page, and all is encrypted
 
-Press Ctrl-C to stop: exit status 130, and 143 after SIGTERM. Nothing in the folders is changed.")]
+Press Ctrl-C to stop: exit status 130, 143 after SIGTERM, 129 after SIGHUP. Nothing in the folders is changed.")]
 pub(crate) struct Watch {
     /// Folders of runs and sweeps, or with some anywhere below [default: runs, and sweeps if it is there]
     #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]

@@ -48,7 +48,7 @@ pub struct ActingOutcome {
     pub env_steps: u64,
     /// The host's own books, over all stays: what has arrived counts as trained on.
     pub steps: StepTotals,
-    /// Whether Ctrl-C or SIGTERM has ended it, before the run was over.
+    /// Whether a [signal](crate::on_ctrl_c) has ended it, before the run was over.
     pub stopped: bool,
     /// Workers that have given up.
     pub worker_failures: Vec<WorkerFailure>,
@@ -134,7 +134,7 @@ impl ActingHost {
         Self { end: Some(end), ..self }
     }
 
-    /// Acts until the run is over, or Ctrl-C or SIGTERM arrives.
+    /// Acts until the run is over, or a [signal](crate::on_ctrl_c) arrives.
     ///
     /// *Blocks* until then.
     ///

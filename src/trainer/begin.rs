@@ -214,6 +214,7 @@ pub(super) fn trainer(
         goes_on,
         resumed,
         time_before: Duration::ZERO,
+        interrupts: None,
         signalled: None,
         over: Over::Stopped,
         finish_deadline: FINISH_DEADLINE,

@@ -292,6 +292,14 @@ impl<Agents> TrainerBuilder<Agents> {
         self
     }
 
+    /// Leaves [signals](Trainer#signals) to the program: the first one ends the process, unless the program
+    /// handles it or listens with [`on_signal`](crate::signals::on_signal). For programs that do more than
+    /// train.
+    pub fn without_signals(mut self) -> Self {
+        self.parts.without_signals = true;
+        self
+    }
+
     fn observed(mut self, observe: impl FnOnce(&mut Trainer) -> Result<(), ReportError> + 'static) -> Self {
         self.parts.observers.push(Box::new(observe));
         self

@@ -184,6 +184,7 @@ impl Trainer {
             env: self.spec.env.clone(),
             whole,
             checkpoints,
+            signals: self.interrupts.take(),
             best: self.evaluations.take().map(Evaluations::into_best).unwrap_or_default(),
             not_joined,
             env_failures,

@@ -189,7 +189,7 @@ impl Engine {
             StepOutcome::Trained(_) => {}
             StepOutcome::NotReady(diagnosis) => tracing::warn!(%diagnosis, "learner not ready"),
             StepOutcome::Quarantined(quarantine) => tracing::warn!(%quarantine, "batch quarantined"),
-            // After Ctrl-C, which the caller checks next.
+            // After a signal, which the caller checks next.
             StepOutcome::Closed(ClosedBy::ShutdownGuard) => {}
             // At the limit of time, which the caller checks next, too.
             StepOutcome::Closed(_) if monitor.has_to_give_up() => {}

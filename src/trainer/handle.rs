@@ -26,7 +26,7 @@ use crate::config::TrainerConfig;
 use crate::record::RunLog;
 use crate::result::TrainResult;
 use crate::run_info::RunInfo;
-use crate::signals;
+use crate::signals::{Interrupts, SharedGuard};
 
 /// How long the end of a run waits for the learner's pass, so that its state can be saved. Workers have
 /// [`SHUTDOWN_DEADLINE`](super::engine::SHUTDOWN_DEADLINE).
@@ -52,10 +52,23 @@ thread_states! {
 /// first `next` and then sample continuously. With `num_rollout_workers: 0` there are no threads: worker and
 /// learner run inside `next`.
 ///
-/// *Blocks*: each `next` for one iteration. Dropping a trainer joins its threads, for a second at most, and
+/// # Signals
+/// From its start until its [`Run`](crate::Run) is dropped, a run listens for Ctrl-C, SIGTERM (on Unix) and
+/// SIGHUP (on Linux, unless the process ignores it, as below `nohup`). The first signal ends the run as a limit
+/// does: [`run`](Self::run) returns, and the iterator ends, where [`finish`](Self::finish) hands back the run.
+/// So a policy that is saved next is not lost. One that comes when the run has ended already only changes its
+/// [exit status](crate::Run::exit_status). A second signal ends the process at once.
+/// [`TrainerBuilder::without_signals`](crate::TrainerBuilder::without_signals) leaves signals to the program.
+///
+/// Without threads (`num_rollout_workers: 0`), if the environment hangs, a signal ends the process within a
+/// second, with the status of the signal and without a result.
+///
+/// # Blocks
+/// Each `next` for one iteration. Dropping a trainer joins its threads, for a second at most, and
 /// waits for processes of environments to close.
 ///
-/// *Errors*: the failure that ended the run, with the thread's name; the iterator ends after it.
+/// # Errors
+/// The failure that ended the run, with the thread's name; the iterator ends after it.
 /// [`save`](Self::save) still writes what is intact, and the error of [`finish`](Self::finish) has it.
 ///
 /// # Example
@@ -82,7 +95,7 @@ pub struct Trainer {
     /// Waits for processes of environments to close.
     pub(super) reaper: Reaper,
     /// Ends every wait of the run.
-    pub(super) shutdown: signals::SharedGuard,
+    pub(super) shutdown: SharedGuard,
     /// Notified with every report.
     pub(super) notifier: Notifier,
     pub(super) learner_metrics: LearnerMetrics,
@@ -141,6 +154,8 @@ pub struct Trainer {
     pub(super) resumed: Option<ResumeReport>,
     /// Time of earlier processes of the run.
     pub(super) time_before: Duration,
+    /// The signals of the run; `None` if the program handles them, or the system refused a handler.
+    pub(super) interrupts: Option<Interrupts>,
     /// When a signal came while the run waits for the end of an iteration.
     pub(super) signalled: Option<Instant>,
     /// What hosts are told when the run ends.

@@ -34,6 +34,8 @@ pub(super) struct RunParts {
     pub(super) videos: Option<PathBuf>,
     pub(super) resume: Option<Resume>,
     pub(super) listen: Option<HostsPlan>,
+    /// Whether the program handles signals itself.
+    pub(super) without_signals: bool,
     /// Whether it goes on with a saved run, if there is one.
     goes_on: bool,
     /// Applied to the trainer once it exists.
@@ -53,6 +55,7 @@ impl RunParts {
             videos: None,
             resume: None,
             listen: None,
+            without_signals: false,
             goes_on: false,
             observers: Vec::new(),
         }
@@ -119,6 +122,9 @@ impl RunParts {
         };
         let wired = wiring::connect(&self.config, spec, (learner, helpers.helper()), lineage, self.listen)?;
         let mut trainer = begin::trainer(self.config, wired, saves, (self.goes_on, report));
+        if !self.without_signals {
+            trainer.listen_for_signals();
+        }
         self.observers.into_iter().try_for_each(|observe| observe(&mut trainer))?;
         Ok(trainer)
     }

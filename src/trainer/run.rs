@@ -14,6 +14,7 @@ use crate::config::TrainerConfig;
 use crate::digest::Digest;
 use crate::result::TrainResult;
 use crate::run_info::{RunInfo, RunInfoError};
+use crate::signals::Interrupts;
 use crate::stop::StopReason;
 
 /// The outcome of a run, successful or not: the last result, the closed ledgers, and the trained policies.
@@ -24,6 +25,8 @@ pub struct Run {
     pub result: TrainResult,
     /// The limit or signal that ended it; `None` if the program or a failure did.
     pub reason: Option<StopReason>,
+    /// Signals are heard until the run is dropped, so that none ends the process while the run is saved.
+    pub(super) signals: Option<Interrupts>,
     /// Whether it failed or missed its target return.
     pub(super) fell_short: bool,
     /// Time from building the trainer to the end of training.
@@ -126,8 +129,9 @@ impl Run {
         (!failures.is_empty()).then(|| format!("the logs are not whole: {}", failures.join("; ")))
     }
 
-    /// The exit status for a program that ends with the run: 130 after Ctrl-C, 143 after SIGTERM, 1 after a
-    /// failure, a missed target return or a [log that is not whole](Self::log_failure), else 0.
+    /// The exit status for a program that ends with the run: 130 after Ctrl-C, 143 after SIGTERM and 129 after
+    /// SIGHUP, also if the signal came after the end of the run; 1 after a failure, a missed target return or a
+    /// [log that is not whole](Self::log_failure), else 0.
     ///
     /// ```
     /// use std::process::ExitCode;
@@ -146,7 +150,9 @@ impl Run {
     /// ```
     pub fn exit_status(&self) -> u8 {
         let fell_short = self.fell_short || self.log_failure().is_some();
-        self.reason.and_then(StopReason::signal_status).unwrap_or(fell_short.into())
+        let late = self.signals.as_ref().and_then(Interrupts::reason);
+        let signal = [self.reason, late].into_iter().flatten().find_map(StopReason::signal_status);
+        signal.unwrap_or(fell_short.into())
     }
 
     /// The digest of the trained weights: equal in two runs that end with the same ones.

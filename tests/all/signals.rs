@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM end runs and worker groups cleanly. Each is a process of its own: this test binary,
+//! Ctrl-C, SIGTERM and SIGHUP end runs and worker groups cleanly. Each is a process of its own: this test binary,
 //! called again for the same test, which then plays the process that hears the signals.
 
 use std::io::{BufRead, BufReader};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use pronk::envs::CartPole;
 use pronk::groups::{WorkerGroup, WorkerGroupConfig, WorkerGroups};
 use pronk::prelude::*;
-use pronk::{Checkpoint, ReportError, Reporter, ResultDict, Resume, StopReason};
+use pronk::{Checkpoint, ReportError, Reporter, ResultDict, Resume, Run, StopReason};
 
 use crate::deterministic::deterministic;
 use crate::fixtures::{small, with, without_hanging};
@@ -42,6 +42,12 @@ impl Ended {
 ///
 /// In that process it runs `child` and returns `None`.
 fn signalled(test: &str, signals: &[&str], child: fn(&Path)) -> Option<Ended> {
+    let this_test = Command::new(std::env::current_exe().unwrap());
+    signalled_as(this_test, test, signals, child)
+}
+
+/// The same, where `process` runs this test binary.
+fn signalled_as(mut process: Command, test: &str, signals: &[&str], child: fn(&Path)) -> Option<Ended> {
     if let Some(folder) = std::env::var_os(CHILD_FOLDER) {
         child(folder.as_ref());
         return None;
@@ -49,7 +55,7 @@ fn signalled(test: &str, signals: &[&str], child: fn(&Path)) -> Option<Ended> {
     let (test, signals) = (format!("signals::{test}"), signals.iter().map(ToString::to_string).collect::<Vec<_>>());
     Some(without_hanging("a process that hears signals", move || {
         let folder = tempfile::tempdir().unwrap();
-        let mut process = Command::new(std::env::current_exe().unwrap())
+        let mut process = process
             .args(["--exact", &test, "--nocapture"])
             .env(CHILD_FOLDER, folder.path())
             .stdout(Stdio::piped())
@@ -66,8 +72,8 @@ fn signalled(test: &str, signals: &[&str], child: fn(&Path)) -> Option<Ended> {
 }
 
 /// The kinds of signals, with the status of a process that one of them ended, and the reason of a run.
-const KINDS: [(&str, i32, StopReason); 2] =
-    [("-INT", 130, StopReason::Interrupted), ("-TERM", 143, StopReason::Terminated)];
+const KINDS: [(&str, i32, StopReason); 3] =
+    [("-INT", 130, StopReason::Interrupted), ("-TERM", 143, StopReason::Terminated), ("-HUP", 129, StopReason::HungUp)];
 
 /// Says that results come in.
 struct Herald;
@@ -83,17 +89,24 @@ impl Reporter for Herald {
     }
 }
 
-/// A run that only a signal ends, in a program as examples are.
-fn run(folder: &Path) {
+fn trainer(folder: &Path) -> Trainer {
     let mut config = small(2);
     config.results.min_time_s_per_iteration = 0.05;
     config.checkpoint.every = Duration::from_secs(3600).into();
     let builder = Trainer::builder(config).env(|_: &EnvContext| CartPole::new());
     let mut trainer = builder.checkpoints(folder).log_to(folder).build().unwrap();
     trainer.add_reporter(Herald);
-    let run = trainer.run(StopWhen::default()).unwrap();
+    trainer
+}
+
+/// A run that only a signal ends, in a program as examples are.
+fn run(folder: &Path) {
+    end(&trainer(folder).run(StopWhen::default()).unwrap());
+}
+
+fn end(run: &Run) -> ! {
     assert!(run.ledger_closed());
-    println!("updates {}", crate::fixtures::only(&run).state.updates);
+    println!("updates {}", crate::fixtures::only(run).state.updates);
     println!("{:?}", run.reason);
     #[allow(clippy::disallowed_methods)] // what `main` would return; all is joined
     std::process::exit(run.exit_status().into());
@@ -110,6 +123,114 @@ fn a_signal_ends_a_run_with_a_last_checkpoint_and_its_status() {
         // Written as reporters finish.
         assert!(ended.folder.path().join("report.html").exists());
     }
+}
+
+/// A program that looks at results itself.
+fn iterate(folder: &Path) {
+    let mut trainer = trainer(folder);
+    (&mut trainer).for_each(|result| drop(result.unwrap()));
+    end(&trainer.finish().unwrap());
+}
+
+/// The same, asynchronously.
+fn iterate_asynchronously(folder: &Path) {
+    let mut trainer = trainer(folder);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async { while trainer.next_result().await.transpose().unwrap().is_some() {} });
+    end(&trainer.finish().unwrap());
+}
+
+#[test]
+fn a_signal_ends_the_iteration_with_a_last_checkpoint_and_its_status() {
+    for (signal, status, reason) in KINDS {
+        for child in [iterate, iterate_asynchronously] {
+            let test = "a_signal_ends_the_iteration_with_a_last_checkpoint_and_its_status";
+            let Some(ended) = signalled(test, &[signal], child) else { return };
+            assert!(ended.status == Some(status) && ended.says(&format!("{:?}", Some(reason))), "{ended:?}");
+            let updates = Checkpoint::load(ended.folder.path()).unwrap().state.updates;
+            assert!(updates > 0 && ended.says(&format!("updates {updates}")), "{ended:?}");
+        }
+    }
+}
+
+/// A run that is built when the signal comes, and begins afterwards.
+fn run_after_the_signal(folder: &Path) {
+    let trainer = trainer(folder);
+    let (heard, hears) = std::sync::mpsc::channel();
+    let listening = pronk::on_ctrl_c(move || heard.send(()).unwrap()).unwrap();
+    println!("{UNDER_WAY}");
+    hears.recv().unwrap();
+    drop(listening);
+    end(&trainer.run(StopWhen::default()).unwrap());
+}
+
+#[test]
+fn a_signal_before_a_run_begins_ends_it() {
+    let Some(ended) = signalled("a_signal_before_a_run_begins_ends_it", &["-TERM"], run_after_the_signal) else {
+        return;
+    };
+    assert!(ended.status == Some(143) && ended.says(&format!("{:?}", Some(StopReason::Terminated))), "{ended:?}");
+}
+
+/// A run that has reached its limit when the signal comes, and is saved afterwards.
+fn save_after_the_signal(folder: &Path) {
+    let run = trainer(folder).run(StopWhen { iterations: Some(1), ..StopWhen::default() }).unwrap();
+    while run.exit_status() == 0 {
+        std::thread::yield_now();
+    }
+    run.save(folder.join("saved")).unwrap();
+    println!("{ENDED}");
+    end(&run);
+}
+
+#[test]
+fn a_signal_after_a_run_lets_it_be_saved() {
+    for (signal, status, _) in KINDS {
+        let Some(ended) = signalled("a_signal_after_a_run_lets_it_be_saved", &[signal], save_after_the_signal) else {
+            return;
+        };
+        assert!(ended.status == Some(status) && ended.says(ENDED), "{ended:?}");
+        assert!(ended.says(&format!("{:?}", Some(StopReason::Iterations))), "{ended:?}");
+        assert!(Checkpoint::load(ended.folder.path().join("saved")).is_ok());
+    }
+}
+
+/// A run that says that it goes on after some results.
+fn go_on(folder: &Path) {
+    let mut trainer = trainer(folder);
+    trainer.add_reporter(pronk::reporter_fn("goes on", |result| {
+        if result.get("training_iteration").and_then(|number| number.as_u64()) >= Some(10) {
+            println!("{HEARD}");
+        }
+        Ok(())
+    }));
+    end(&trainer.run(StopWhen::default()).unwrap());
+}
+
+#[test]
+fn a_run_below_nohup_outlives_its_terminal() {
+    let mut process = Command::new("sh");
+    process.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
+    let test = "a_run_below_nohup_outlives_its_terminal";
+    let Some(ended) = signalled_as(process, test, &["-HUP", "-TERM"], go_on) else { return };
+    assert!(ended.status == Some(143) && ended.says(&format!("{:?}", Some(StopReason::Terminated))), "{ended:?}");
+}
+
+/// A run whose signals are the program's own.
+fn run_without_signals(folder: &Path) {
+    let builder = Trainer::builder(small(2)).env(|_: &EnvContext| CartPole::new());
+    let trainer = builder.reporter(Herald).checkpoints(folder).without_signals().build().unwrap();
+    let listening = pronk::on_ctrl_c(|| println!("{HEARD}")).unwrap();
+    let _ = trainer.run(StopWhen::default());
+    drop(listening);
+    println!("{ENDED}");
+}
+
+#[test]
+fn a_run_without_signals_leaves_them_to_the_program() {
+    let test = "a_run_without_signals_leaves_them_to_the_program";
+    let Some(ended) = signalled(test, &["-TERM", "-TERM"], run_without_signals) else { return };
+    assert!(ended.status == Some(143) && !ended.says(ENDED), "{ended:?}");
 }
 
 /// A deterministic run that saves itself at its end only.
@@ -187,10 +308,29 @@ fn run_that_ends_slowly(_: &Path) {
     let _ = hooked(small(2), hang).run(StopWhen::default());
 }
 
+/// A run that goes on saving after its first signal.
+fn run_that_is_told_twice(folder: &Path) {
+    let (heard, hears) = std::sync::mpsc::channel();
+    let listening = pronk::on_ctrl_c(move || heard.send(()).unwrap()).unwrap();
+    let run = trainer(folder).run(StopWhen::default()).unwrap();
+    hears.recv().unwrap();
+    println!("{HEARD}");
+    drop(listening);
+    end(&run);
+}
+
+#[test]
+fn a_terminal_that_closes_may_say_so_twice() {
+    let test = "a_terminal_that_closes_may_say_so_twice";
+    let Some(ended) = signalled(test, &["-HUP", "-HUP"], run_that_is_told_twice) else { return };
+    assert!(ended.status == Some(129) && ended.says(&format!("{:?}", Some(StopReason::HungUp))), "{ended:?}");
+}
+
 #[test]
 fn a_second_signal_ends_the_process_at_once() {
     for (first, ..) in KINDS {
-        for (second, status, _) in KINDS {
+        // SIGHUP comes twice by itself.
+        for (second, status, _) in KINDS.into_iter().filter(|(signal, ..)| *signal != "-HUP") {
             let test = "a_second_signal_ends_the_process_at_once";
             let Some(ended) = signalled(test, &[first, second], run_that_ends_slowly) else { return };
             assert_eq!(ended.status, Some(status), "{first} {second} {ended:?}");

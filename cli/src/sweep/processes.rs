@@ -49,7 +49,7 @@ enum By {
 pub(super) enum Event {
     /// A process has ended, with its status if this one has started it.
     Ended { id: usize, status: Option<ExitStatus> },
-    /// Ctrl-C or SIGTERM, with the exit status that goes with it.
+    /// A signal, with the exit status that goes with it.
     Signal(u8),
     /// None of these within the time.
     Nothing,
