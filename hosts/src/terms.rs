@@ -101,6 +101,11 @@ impl Terms {
         Ok(())
     }
 
+    /// Names of hosts that the learner remembers at most, those with a session among them.
+    pub(crate) fn max_names(&self) -> u32 {
+        self.max_hosts.saturating_mul(2).max(4096)
+    }
+
     /// Shipments that wait for the learner at most, of all hosts together: the credits of all of them.
     pub(crate) fn max_parked(&self) -> u32 {
         self.max_hosts.saturating_mul(4).max(4096)

@@ -160,6 +160,17 @@ pub enum Refusal {
         /// How many it may have.
         limit: u32,
     },
+    /// What the learner has once in its life is used up.
+    #[error(
+        "the learner has used up its {limit} {what}: restart it, which goes on with the run if it resumes, and find \
+         out which hosts join again and again; allow only names that you know"
+    )]
+    Exhausted {
+        /// What.
+        what: String,
+        /// How many there were.
+        limit: u64,
+    },
 }
 
 /// How a run ended, for its actors.

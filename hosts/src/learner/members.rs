@@ -1,6 +1,6 @@
 //! [`Members`]: the hosts of a run, who is let in, and under which name and numbers.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 
 use pronk_metrics::{StepLedger, Steps};
@@ -15,6 +15,10 @@ use crate::wire::{Door, Joined, LEAST_CREDITS, Over, Refusal};
 
 /// Sessions of one name that may break the rules before the name is shut out.
 const MAX_STRIKES: u32 = 3;
+
+/// The worker numbers that hosts of one name may take, a sixteenth of all: no number is given twice, so a host
+/// that joins again and again takes them from the others.
+const MAX_NUMBERS_OF_NAME: u32 = u32::MAX / 16;
 
 /// Ended sessions whose attempts to join are remembered.
 const MAX_ENDED: usize = 1024;
@@ -34,8 +38,7 @@ pub(super) struct Members {
     spare_credits: u32,
     /// Attempts that began sessions which have ended.
     ended: VecDeque<u64>,
-    /// What hosts did that broke the rules, by name.
-    strikes: BTreeMap<Arc<str>, (u32, String)>,
+    pub(super) names: BTreeMap<Arc<str>, Known>,
     causes: Causes,
     /// To the inlet; `None` once no more fragments are taken.
     pub(super) parcels: Option<Sender<Parcel>>,
@@ -43,6 +46,16 @@ pub(super) struct Members {
     /// Sessions that have begun, and those that ended because their hosts fell silent.
     pub(super) joined: u64,
     pub(super) lost: u64,
+}
+
+/// What is known of the hosts of one name.
+#[derive(Default)]
+pub(super) struct Known {
+    /// Worker numbers that they have taken.
+    numbers: u32,
+    /// Their sessions that broke the rules, and what the last of them did.
+    strikes: u32,
+    reason: String,
 }
 
 /// A host that may be let in.
@@ -63,7 +76,7 @@ impl Members {
             next_worker,
             spare_credits: terms.max_parked() - terms.max_hosts.saturating_mul(LEAST_CREDITS),
             ended: VecDeque::new(),
-            strikes: BTreeMap::new(),
+            names: BTreeMap::new(),
             causes: Causes::default(),
             parcels: Some(parcels),
             over: None,
@@ -96,8 +109,16 @@ impl Members {
         if self.sessions.values().filter(|session| session.from == *entry.from).count() >= max_of_name as usize {
             return Err(full("hosts of one name", max_of_name));
         }
-        let end = self.next_worker.checked_add(entry.workers).ok_or_else(|| full("workers", u32::MAX))?;
-        let numbers = self.next_worker..end;
+        let exhausted = |what: &str, limit: u32| Refusal::Exhausted { what: what.to_owned(), limit: limit.into() };
+        let (next, most_names) = (self.next_worker, self.terms.max_names());
+        let Some(known) = self.known(entry.from) else { return Err(exhausted("names of hosts", most_names)) };
+        let of_name = known.numbers.saturating_add(entry.workers);
+        if of_name > MAX_NUMBERS_OF_NAME {
+            return Err(exhausted("numbers of workers for hosts of one name", MAX_NUMBERS_OF_NAME));
+        }
+        let end = next.checked_add(entry.workers).ok_or_else(|| exhausted("numbers of workers", u32::MAX))?;
+        known.numbers = of_name;
+        let numbers = next..end;
         self.next_worker = end;
         let credits = self.credits(entry.workers);
         let joined = Joined { session: self.new_id(), first_worker: numbers.start, credits, terms: self.terms };
@@ -130,14 +151,30 @@ impl Members {
 
     /// Notes that a host broke the rules.
     pub(super) fn strike(&mut self, from: &Arc<str>, reason: String) {
-        let strikes = self.strikes.entry(Arc::clone(from)).or_default();
-        *strikes = (strikes.0 + 1, reason);
+        // It is known as long as it has a session, and this one has only just ended.
+        if let Some(known) = self.known(from) {
+            (known.strikes, known.reason) = (known.strikes + 1, reason);
+        }
+    }
+
+    /// What is known of a name; `None` if there is no room for it beside names of sessions and of hosts that
+    /// broke the rules. Others are forgotten to make room.
+    fn known(&mut self, from: &Arc<str>) -> Option<&mut Known> {
+        let most = self.terms.max_names() as usize;
+        if self.names.len() >= most && !self.names.contains_key(from) {
+            let here: BTreeSet<_> = self.sessions.values().map(|session| &session.from).collect();
+            self.names.retain(|name, known| known.strikes > 0 || here.contains(name));
+            if self.names.len() >= most {
+                return None;
+            }
+        }
+        Some(self.names.entry(Arc::clone(from)).or_default())
     }
 
     /// Why a name is shut out, if it is.
     pub(super) fn shut_out(&self, from: &str) -> Option<String> {
-        let (_, reason) = self.strikes.get(from).filter(|(strikes, _)| *strikes >= MAX_STRIKES)?;
-        Some(reason.clone())
+        let known = self.names.get(from).filter(|known| known.strikes >= MAX_STRIKES)?;
+        Some(known.reason.clone())
     }
 
     /// Takes credits for a host: as many as it can use, or where many hosts share, a part of what is left.

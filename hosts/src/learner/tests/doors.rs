@@ -80,12 +80,48 @@ fn limits_of_hosts_and_workers_are_kept() {
 #[test]
 fn numbers_of_workers_that_run_out_are_refused() {
     let bench = Bench::with(Terms { max_workers: u32::MAX, ..terms() }, 8);
-    let all = Join { hello: Hello { workers: u32::MAX - 10, ..hello() }, ..join() };
-    assert!(matches!(bench.knock("a", &Knock::Join(all)), Door::Joined(_)));
-    let full = refusal(bench.knock("b", &Knock::Join(join())));
-    assert_eq!(full, Refusal::Full { what: "workers".into(), limit: u32::MAX.into() });
-    let all = Join { hello: Hello { workers: u32::MAX, ..hello() }, ..join() };
-    assert!(matches!(bench.knock("b", &Knock::Join(all)), Door::Refused(Refusal::Full { .. })));
+    let sixteenth = |name: &str| {
+        let session = Join { hello: Hello { workers: u32::MAX / 16, ..hello() }, ..join() };
+        bench.knock(name, &Knock::Join(session))
+    };
+    for name in 0..16 {
+        let name = format!("host-{name}");
+        let Door::Joined(joined) = sixteenth(&name) else { panic!("not let in") };
+        // Only by joining again and again does a host take so many.
+        let _ = Host { bench: &bench, from: name.clone(), joined, beats: 0 }.leave(Statement::default());
+        let refused = refusal(sixteenth(&name));
+        assert!(matches!(&refused, Refusal::Exhausted { what, .. } if what.contains("one name")), "{refused}");
+    }
+    let refused = refusal(sixteenth("another"));
+    assert_eq!(refused, Refusal::Exhausted { what: "numbers of workers".into(), limit: u32::MAX.into() });
+    assert!(refused.to_string().contains("restart it"), "{refused}");
+    bench.assert_closed();
+}
+
+#[test]
+fn names_are_forgotten_but_for_those_of_sessions_and_of_hosts_that_broke_the_rules() {
+    let bench = Bench::new();
+    let names = || bench.desk.members().names.len();
+    let visit = |number: u32| {
+        let host = bench.host(&format!("host-{number}"));
+        let _ = host.leave(Statement::default());
+    };
+    let breaks = |number: u32| {
+        let host = bench.host(&format!("host-{number}"));
+        assert_foreign(&host.ship(1, 2, 20), "shipment 2");
+    };
+    let _stays = bench.host("stays");
+    (0..3).for_each(|_| breaks(0));
+    (1..6_000).for_each(visit);
+    assert!(names() <= 4096);
+    assert!(matches!(refusal(bench.knock("host-0", &Knock::Hello(hello()))), Refusal::ShutOut { .. }));
+    (1..4095).for_each(breaks);
+    // As the place of another that broke the rules would be needed.
+    match refusal(bench.knock("host-5000", &Knock::Join(join()))) {
+        Refusal::Exhausted { what, limit } => assert_eq!((what.as_str(), limit), ("names of hosts", 4096)),
+        refusal => panic!("{refusal:?}"),
+    }
+    assert_eq!(names(), 4096);
     bench.assert_closed();
 }
 
