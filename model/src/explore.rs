@@ -1,6 +1,7 @@
 #![allow(clippy::print_stdout)] // How many schedules were tried is the result of a model.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 
 use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner};
@@ -17,13 +18,16 @@ const PREEMPTIONS: usize = 3;
 /// were.
 ///
 /// # Panics
-/// If a schedule leads to a panic, a deadlock, or no end.
+/// If a schedule leads to a panic, a deadlock, or no end, or none to something that happens
+/// [`sometimes`].
 pub fn check(name: &str, schedules: usize, model: impl Fn() + Clone + Send + Sync + 'static) {
     let half = schedules.div_ceil(2);
     MAY_DRAW.set(true);
+    HAPPENED.take();
     let tried = run(RandomScheduler::new(half), model.clone());
     let tried = tried + run(PctScheduler::new(PREEMPTIONS, schedules - half), model);
     println!("model {name}: {tried} schedules drawn");
+    assert_happened(name);
 }
 
 /// Runs `model` under every schedule there is. A wait with a time limit shorter than
@@ -38,6 +42,12 @@ pub fn exhaust(name: &str, model: impl Fn() + Send + Sync + 'static) {
     println!("model {name}: all {tried} schedules");
 }
 
+/// Notes whether what a model is about `happened` in this schedule. A model that passes shows nothing if it
+/// never comes to what it is about: so [`check`] fails if no schedule did, and else prints how many.
+pub fn sometimes(what: &'static str, happened: bool) {
+    HAPPENED.with_borrow_mut(|schedules| *schedules.entry(what).or_default() += usize::from(happened));
+}
+
 /// Runs `model` under the schedule that a panic of [`check`] has named.
 pub fn replay(schedule: &str, model: impl Fn() + Send + Sync + 'static) {
     MAY_DRAW.set(true);
@@ -46,6 +56,16 @@ pub fn replay(schedule: &str, model: impl Fn() + Send + Sync + 'static) {
 
 std::thread_local! {
     static MAY_DRAW: Cell<bool> = const { Cell::new(false) };
+
+    /// In how many schedules of this run [`sometimes`] was told that it happened.
+    static HAPPENED: RefCell<BTreeMap<&'static str, usize>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+fn assert_happened(name: &str) {
+    for (what, schedules) in HAPPENED.take() {
+        println!("    {what}: in {schedules}");
+        assert!(schedules > 0, "model {name}: {what} in no schedule, so the model shows nothing about it");
+    }
 }
 
 /// Whether the schedules of this run may be drawn: an exhaustive run cannot try all numbers.

@@ -25,6 +25,6 @@ pub mod sync;
 pub mod thread;
 pub mod time;
 
-pub use explore::{check, exhaust, replay};
+pub use explore::{check, exhaust, replay, sometimes};
 pub use shuttle::future::block_on;
 pub use shuttle::rand;

@@ -11,7 +11,7 @@ pub use std::thread::available_parallelism;
 
 use shuttle::thread::{spawn as start, yield_now as pause};
 
-pub use shuttle::thread::{Scope, ScopedJoinHandle, current, panicking, scope};
+pub use shuttle::thread::{Scope, ScopedJoinHandle, ThreadId, current, panicking, scope};
 
 use crate::time::{Instant, advance_to};
 

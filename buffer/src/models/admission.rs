@@ -1,8 +1,9 @@
 use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
 
 use pronk_metrics::{StepLedger, Steps};
 use pronk_model::time::FOREVER;
-use pronk_model::{check, thread};
+use pronk_model::{check, sometimes, thread};
 
 use super::{SCHEDULES, SHAPE};
 use crate::{
@@ -24,19 +25,19 @@ fn config(workers: usize, lag: usize) -> TurnConfig {
     TurnConfig { workers, fragments_of_a_batch: NonZeroUsize::MIN, lag, env_steps_of_a_fragment: 1 }
 }
 
-/// Samples whenever it has a turn, for at most so many; how many it pushed.
-fn sample(worker: u32, ends: &WorkerEnds<()>, most: u64) -> u64 {
+/// Samples whenever it has a turn, for at most so many, and notes in `sampled_by` that it did.
+fn sample(worker: u32, ends: &WorkerEnds<()>, most: u64, sampled_by: &Mutex<Vec<u32>>) {
     let mut pushed = 0;
     while pushed < most {
         let Ok(Granted::Turn(turn)) = ends.weights.wait(&mut ()) else { break };
         let sampled = fragment(worker, pushed, turn.weights.version);
+        sampled_by.lock().unwrap().push(worker);
         ends.weights.done();
         if ends.fragments.push(sampled, &mut ()).is_err() {
             break;
         }
         pushed += 1;
     }
-    pushed
 }
 
 /// Fragments come in the order of turns, with the weights of their turn, whichever worker is faster.
@@ -46,8 +47,14 @@ fn fragments_come_in_the_order_of_turns() {
         let (guard, token) = shutdown();
         let (mut publisher, cell) = weight_cell(());
         let (turns, ends, mut fragments) = turns(config(2, 1), &cell, &token);
-        let workers: Vec<_> =
-            (0..).zip(ends).map(|(worker, ends)| thread::spawn(move || sample(worker, &ends, 9))).collect();
+        let sampled_by = Arc::default();
+        let workers: Vec<_> = (0..)
+            .zip(ends)
+            .map(|(worker, ends)| {
+                let sampled_by = Arc::clone(&sampled_by);
+                thread::spawn(move || sample(worker, &ends, 9, &sampled_by))
+            })
+            .collect();
         turns.begin(None);
         let mut came = Vec::new();
         for batch in 0..4 {
@@ -58,6 +65,7 @@ fn fragments_come_in_the_order_of_turns() {
             publisher.publish(());
         }
         assert_eq!(came, [(0, 0, 0), (1, 0, 0), (0, 1, 1), (1, 1, 2)]);
+        sometimes("the second turn is taken first", sampled_by.lock().unwrap()[0] == 1);
         drop(guard);
         workers.into_iter().for_each(|worker| assert!(worker.join().is_ok()));
     });
@@ -77,7 +85,7 @@ fn a_worker_that_gives_up_passes_its_turns_on() {
             .map(|(worker, ends)| {
                 let ledger = ledger.clone();
                 thread::spawn(move || {
-                    sample(worker, &ends, if worker == 0 { 1 } else { 9 });
+                    sample(worker, &ends, if worker == 0 { 1 } else { 9 }, &Mutex::default());
                     drop(ledger.sampled(Steps { env: 0, agent: 1 }));
                 })
             })
@@ -110,7 +118,9 @@ fn a_round_has_its_batches() {
         let learner = thread::spawn(move || {
             let mut ask = Ask::new(source, None::<Turns<()>>, gate);
             loop {
-                match ask.next(FOREVER) {
+                let next = ask.next(FOREVER);
+                sometimes("the learner is woken between batches", matches!(next, Err(NextError::Resting)));
+                match next {
                     Ok(_) | Err(NextError::Resting) => {}
                     Err(NextError::Closed) => break,
                     Err(error) => panic!("{error}"),

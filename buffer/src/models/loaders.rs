@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pronk_metrics::{StepLedger, StepTicket, Steps, TimeLedger};
 use pronk_model::time::FOREVER;
-use pronk_model::{check, thread};
+use pronk_model::{check, sometimes, thread};
 
 use super::SCHEDULES;
 use crate::{
@@ -120,6 +120,8 @@ fn the_end_of_a_run_ends_all_loaders() {
         ending.join().unwrap();
         let totals = ledger.snapshot();
         assert!(totals.is_closed() && totals.in_flight == Steps::default(), "{totals:?}");
+        sometimes("a step is trained", totals.trained_once.env > 0);
+        sometimes("a step is dropped", !totals.dropped.is_empty());
     });
 }
 
@@ -142,7 +144,7 @@ fn a_loader_that_fails_ends_them_all() {
         }
         assert_eq!(failures, 1);
         stacks.join().unwrap();
-        feeding.join().unwrap();
+        sometimes("the queue closes before it has taken all", feeding.join().unwrap() < 3);
     });
 }
 
@@ -156,6 +158,8 @@ fn a_save_finds_every_item() {
         let (mut saved, mut ahead) = (SavedSource::new(1, Pool::new(0)), Vec::new());
         stacks.save(&mut saved, &mut |stack| ahead.extend(stack.as_ref().map(|item| item.0))).unwrap();
         assert_eq!(ahead.len() + queued.load(Ordering::Relaxed), 2);
+        sometimes("both are loaded", ahead.len() == 2);
+        sometimes("one is not loaded", ahead.len() == 1);
         let mut came = Vec::new();
         for _ in 0..2 {
             came.extend(stacks.next(FOREVER).unwrap().take().map(|item| item.0));
@@ -197,7 +201,9 @@ fn a_time_out_loses_no_stack() {
         let feeding = thread::spawn(move || (0..2).for_each(|n| assert!(sender.push((n, None)).is_ok())));
         let mut came = Vec::new();
         while came.len() < 2 {
-            match stacks.next(Duration::from_millis(1)) {
+            let next = stacks.next(Duration::from_millis(1));
+            sometimes("a wait times out", next.is_err());
+            match next {
                 Ok(mut stack) => came.extend(stack.take().map(|item| item.0)),
                 Err(NextError::TimedOut) => {}
                 Err(error) => panic!("{error}"),

@@ -2,7 +2,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use pronk_model::time::FOREVER;
-use pronk_model::{block_on, check, exhaust, thread};
+use pronk_model::{block_on, check, exhaust, sometimes, thread};
 
 use super::SCHEDULES;
 use crate::{Fold, Mailbox, Notifier, PopError, mailbox, shutdown};
@@ -46,7 +46,12 @@ fn a_wait_that_times_out_leaves_the_notification_to_the_next() {
     check("notifier, time-outs", SCHEDULES, || {
         let notifier = Notifier::new();
         let waiter = notifier.clone();
-        let waiting = thread::spawn(move || waiter.wait(SHORT) || waiter.wait(SHORT) || waiter.wait(FOREVER));
+        let waiting = thread::spawn(move || {
+            let is_notified = waiter.wait(SHORT);
+            sometimes("a wait times out", !is_notified);
+            sometimes("a wait is notified", is_notified);
+            is_notified || waiter.wait(SHORT) || waiter.wait(FOREVER)
+        });
         notifier.notify();
         assert!(waiting.join().unwrap());
     });
@@ -84,7 +89,10 @@ fn all(reports: &Mailbox<Count>) -> u64 {
     let mut sum = 0;
     loop {
         match reports.take(FOREVER) {
-            Ok(report) => sum += report.0,
+            Ok(report) => {
+                sometimes("reports fold", report.0 > 1);
+                sum += report.0;
+            }
             Err(PopError::Closed) => return sum,
             Err(PopError::TimedOut) => panic!("nothing came"),
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 use pronk_metrics::{StepLedger, Steps};
 use pronk_model::channel::{Receiver, bounded};
 use pronk_model::time::FOREVER;
-use pronk_model::{check, thread};
+use pronk_model::{check, sometimes, thread};
 
 use super::SCHEDULES;
 use crate::{Closed, Gate, InqueueReceiver, InqueueSender, Meanwhile, PopError, ShutdownGuard, inqueue, shutdown};
@@ -34,6 +34,8 @@ fn every_item_arrives_once() {
         });
         let mut items = Vec::new();
         loop {
+            sometimes("the queue is full", receiver.len() == 2);
+            sometimes("the queue is empty", receiver.is_empty());
             match receiver.pop(FOREVER) {
                 Ok(item) => items.push(item),
                 Err(PopError::Closed) => break,
@@ -60,7 +62,11 @@ fn the_end_of_a_run_loses_no_item() {
         }
         let came_back: usize = senders.into_iter().map(|sender| sender.join().unwrap()).sum();
         ending.join().unwrap();
-        assert_eq!(taken + receiver.drain().count() + came_back, 4);
+        let drained = receiver.drain().count();
+        assert_eq!(taken + drained + came_back, 4);
+        sometimes("an item is taken", taken > 0);
+        sometimes("an item is drained", drained > 0);
+        sometimes("an item comes back", came_back > 0);
     });
 }
 
@@ -76,6 +82,7 @@ fn a_dropped_receiver_keeps_no_item() {
             thread::spawn(move || while sender.push(Arc::clone(&item)).is_ok() {})
         });
         drop(receiver.pop(SHORT));
+        sometimes("an item is dropped with the receiver", !receiver.is_empty());
         drop(receiver);
         senders.into_iter().for_each(|sender| sender.join().unwrap());
         assert_eq!((Arc::strong_count(&item), sender.len()), (1, 0));
@@ -105,6 +112,8 @@ fn every_ticket_is_settled_once() {
         ending.join().unwrap();
         let totals = ledger.snapshot();
         assert!(totals.is_closed() && totals.in_flight == Steps::default(), "{totals:?}");
+        sometimes("steps are trained", totals.trained_once.env > 0);
+        sometimes("no steps are trained", totals.trained_once.env == 0);
     });
 }
 
@@ -134,6 +143,8 @@ fn a_drained_queue_keeps_all_its_places() {
             move || assert!((0..3).all(|item| sender.push(item).is_ok()))
         });
         let mut items: Vec<_> = receiver.drain().collect();
+        sometimes("a first drain finds items", !items.is_empty());
+        sometimes("a first drain finds none", items.is_empty());
         assert!(items.len() <= 2, "more than can wait");
         while items.len() < 3 {
             items.extend(receiver.pop(SHORT));
@@ -172,6 +183,8 @@ fn a_push_that_works_meanwhile_misses_neither_work_nor_room() {
         let pushing = thread::spawn(move || {
             let mut work = Work { wakes, done: 0 };
             sender.push_meanwhile(1, &mut work).unwrap();
+            sometimes("work is done while it waits", work.done > 0);
+            sometimes("work is left when there is room", work.done < 2);
             work.done + work.wakes.len()
         });
         wake.send(()).unwrap();

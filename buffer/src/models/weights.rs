@@ -1,4 +1,4 @@
-use pronk_model::{check, exhaust, thread};
+use pronk_model::{check, exhaust, sometimes, thread};
 
 use super::SCHEDULES;
 use crate::weight_cell;
@@ -36,6 +36,8 @@ fn weights_that_are_read_do_not_change() {
         });
         for version in 1..=3 {
             publisher.publish_with(|recycled| {
+                sometimes("memory is used again", recycled.is_some());
+                sometimes("all memory is being read", version > 1 && recycled.is_none());
                 let mut weights = recycled.unwrap_or_else(|| vec![0; 2]);
                 weights.fill(version);
                 weights

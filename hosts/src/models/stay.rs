@@ -9,7 +9,7 @@ use pronk_metrics::{ByPolicy, StepLedger, StepTotals, Steps, TimeLedger};
 use pronk_model::rand::{Rng, thread_rng};
 use pronk_model::thread::JoinHandle;
 use pronk_model::time::FOREVER;
-use pronk_model::{check, thread};
+use pronk_model::{check, sometimes, thread};
 use pronk_policy::{Params, Space};
 use pronk_rollout::{NormalizerConfig, WorkerReport};
 
@@ -184,8 +184,14 @@ fn the_run_may_end_while_fragments_are_under_way() {
         let mut learner = Learner::listen(&network, FOREVER, 1);
         let acting = act(&network, u64::MAX, PATIENCE);
         learner.train(SHORT);
-        let (_, run) = learner.end();
-        if let Some((left, host)) = acting.join().unwrap() {
+        let (trained, run) = learner.end();
+        let acted = acting.join().unwrap();
+        sometimes("a host comes too late", acted.is_none());
+        sometimes("a fragment is trained on", !trained.is_empty());
+        sometimes("fragments are under way", run.sampled.env > trained.len() as u64);
+        let is_told = acted.as_ref().is_some_and(|(left, _)| *left == Left::Over(Over::Finished));
+        sometimes("a host is told of the end", is_told);
+        if let Some((left, host)) = acted {
             // The learner may be gone before it has told the host.
             assert!(matches!(left, Left::Over(Over::Finished) | Left::Gone | Left::Silent), "{left:?}");
             assert!(host.sampled.env >= run.sampled.env, "{host:?} {run:?}");
@@ -210,6 +216,8 @@ fn what_is_lost_or_doubled_on_the_way_is_taken_once() {
         while learner.train(Duration::from_millis(100)) {}
         let acted = acting.join().unwrap();
         let (trained, run) = learner.end();
+        sometimes("all fragments arrive", trained.len() == 3);
+        sometimes("fragments are lost", !run.lost.is_empty());
         if let Some((_, host)) = acted {
             // The run may have ended with some in its inqueue.
             let arrived = trained.len() as u64 + run.dropped.values().map(|steps| steps.env).sum::<u64>();
@@ -230,10 +238,15 @@ fn a_host_that_is_cut_off_is_lost_with_what_it_had_under_way() {
         while !acting.is_finished() || learner.hosts.n_hosts() > 0 {
             learner.train(Duration::from_millis(100));
         }
-        if let Some((left, _)) = acting.join().unwrap() {
+        let acted = acting.join().unwrap();
+        sometimes("a host is cut off before it is let in", acted.is_none());
+        sometimes("a host is cut off while it acts", acted.is_some());
+        if let Some((left, _)) = acted {
             // Before it was cut off, a message may have been late.
             assert!(matches!(left, Left::Silent | Left::Gone), "{left:?}");
         }
-        learner.end();
+        let (trained, run) = learner.end();
+        sometimes("a fragment arrives before", !trained.is_empty());
+        sometimes("fragments are lost", !run.lost.is_empty());
     });
 }

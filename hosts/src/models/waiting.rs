@@ -4,7 +4,7 @@ use pronk_buffer::{MultiAgentBatch, SampleBatch, Tag};
 use pronk_metrics::Steps;
 use pronk_model::thread::JoinHandle;
 use pronk_model::time::FOREVER;
-use pronk_model::{check, thread};
+use pronk_model::{check, sometimes, thread};
 use pronk_rollout::WorkerReport;
 
 use super::SCHEDULES;
@@ -161,5 +161,7 @@ fn end_of_the_run(closes_first: bool) {
     let run = steps.snapshot();
     assert!(run.is_closed() && run.lost.is_empty() && run.in_flight == Steps::default(), "{run:?}");
     assert_eq!(run.sampled.env, 2);
+    sometimes("a shipment is taken", taken > 0);
+    sometimes("a shipment is refused", taken < 2);
     assert!(run.trained_once.env == taken || kept.is_none(), "{run:?}");
 }

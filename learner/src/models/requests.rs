@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pronk_model::time::{FOREVER, Instant};
-use pronk_model::{check, thread};
+use pronk_model::{check, sometimes, thread};
 
 use super::{SCHEDULES, Second, sample, start, updates};
 use crate::StateError;
@@ -19,6 +19,7 @@ fn two_askers_both_get_the_state_of_between_two_passes() {
             thread::spawn(move || {
                 let states = [(); 2].map(|()| updates(&learner.state(FOREVER).unwrap()));
                 assert!(states[0] <= states[1]);
+                sometimes("an update between two questions", states[0] < states[1]);
             })
         });
         sample(0, 2, &run.fragments, &run.steps);
@@ -45,7 +46,10 @@ fn a_question_that_times_out_stands_in_no_other_questions_way() {
             move || {
                 for _ in 0..2 {
                     let began = Instant::now();
-                    match learner.state(deadline) {
+                    let state = learner.state(deadline);
+                    sometimes("a question is answered", state.is_ok());
+                    sometimes("a question times out", state.is_err());
+                    match state {
                         Ok(states) => assert!(updates(&states) <= 1),
                         Err(StateError::TimedOut { waited }) => {
                             assert!(waited == deadline && began.elapsed() >= deadline);

@@ -1,7 +1,7 @@
 use pronk_buffer::{ObsView, WeightPublisher, shutdown, weight_cell};
 use pronk_metrics::{ByPolicy, TimeLedger};
 use pronk_model::time::FOREVER;
-use pronk_model::{check, thread};
+use pronk_model::{check, sometimes, thread};
 use pronk_policy::{Outputs, Params};
 
 use super::SCHEDULES;
@@ -40,6 +40,8 @@ fn every_client_gets_its_own_answer() {
                     for n in [10.0 * n as f32, 10.0 * n as f32 + 1.0] {
                         let (version, value) = ask(&mut client, n).unwrap();
                         assert_eq!(value, version as f32 * 100.0 + n);
+                        sometimes("an answer by the first weights", version == 0);
+                        sometimes("an answer by the newer weights", version == 1);
                     }
                 })
             })
@@ -59,9 +61,13 @@ fn the_end_of_the_run_ends_every_question() {
         let asking = clients(&port).map(|mut client| {
             thread::spawn(move || {
                 let answers = (0..2).map(|_| ask(&mut client, 1.0));
-                answers.for_each(|answer| match answer {
-                    Ok(answer) => assert_eq!(answer, (0, 1.0)),
-                    Err(fault) => assert!(matches!(fault, PolicyFault::InferenceEnded), "{fault}"),
+                answers.for_each(|answer| {
+                    sometimes("an answer", answer.is_ok());
+                    sometimes("no answer any more", answer.is_err());
+                    match answer {
+                        Ok(answer) => assert_eq!(answer, (0, 1.0)),
+                        Err(fault) => assert!(matches!(fault, PolicyFault::InferenceEnded), "{fault}"),
+                    }
                 });
             })
         });
@@ -79,7 +85,10 @@ fn a_panic_is_the_answer_to_the_questions_of_its_pass() {
         let asking = clients(&port).map(|mut client| {
             thread::spawn(move || {
                 for n in [1.0, 2.0] {
-                    match ask(&mut client, n) {
+                    let answer = ask(&mut client, n);
+                    sometimes("an answer of a later pass", answer.is_ok());
+                    sometimes("a panic as the answer", answer.is_err());
+                    match answer {
                         Ok(answer) => assert_eq!(answer, (1, n)),
                         Err(fault) => assert!(matches!(fault, PolicyFault::Shared { .. }), "{fault}"),
                     }

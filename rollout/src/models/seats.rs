@@ -90,5 +90,6 @@ fn a_seat_is_posted_behind_the_last_fragment() {
         drop(source);
         let totals = steps.snapshot();
         assert!(totals.is_closed() && totals.in_flight.env == 0, "{totals:?}");
+        assert!(totals.lost.contains_key("env_error"), "no environment has failed: {totals:?}");
     });
 }

@@ -1,7 +1,7 @@
 use pronk_metrics::panic_text;
 use pronk_model::sync::Arc;
 use pronk_model::sync::atomic::{AtomicUsize, Ordering};
-use pronk_model::{check, thread};
+use pronk_model::{check, sometimes, thread};
 use pronk_policy::PolicyError;
 
 use super::SCHEDULES;
@@ -16,6 +16,7 @@ mod sharing;
 /// Counts how often it runs.
 struct Share {
     number: usize,
+    offered_by: thread::ThreadId,
     runs: Arc<[AtomicUsize; 3]>,
 }
 
@@ -26,6 +27,7 @@ impl Job for Share {
     fn run(&mut self) {
         let before = self.runs[self.number].fetch_add(1, Ordering::SeqCst);
         assert_eq!(before, 0);
+        sometimes("another thread computes a share", thread::current().id() != self.offered_by);
     }
 }
 
@@ -36,6 +38,7 @@ impl Job for Failing {
     fn run(&mut self) {
         self.0.run();
         if self.0.number == PANICS {
+            sometimes("another thread panics", thread::current().id() != self.0.offered_by);
             std::panic::resume_unwind(Box::new("the share of a model"));
         }
     }
@@ -43,7 +46,8 @@ impl Job for Failing {
 
 fn shares() -> (Arc<[AtomicUsize; 3]>, Vec<Share>) {
     let runs = Arc::new([0; 3].map(AtomicUsize::new));
-    (Arc::clone(&runs), (0..3).map(|number| Share { number, runs: Arc::clone(&runs) }).collect())
+    let offered_by = thread::current().id();
+    (Arc::clone(&runs), (0..3).map(|number| Share { number, offered_by, runs: Arc::clone(&runs) }).collect())
 }
 
 fn were_run_once(runs: &[AtomicUsize; 3]) -> bool {
