@@ -106,7 +106,7 @@ fn main() -> std::result::Result<ExitCode, failure::Failure> {
     }
     let stop = StopWhen { episode_return_mean: Some(150.0), env_steps: Some(2_000_000), ..StopWhen::default() };
     let run = trainer.run(stop)?;
-    // The weights are saved and this code is not: `Policy::with_network(network(…)?, …)` acts with them.
+    // The weights are saved and this code is not: `Checkpoint::policy_with(network(…)?)` acts with them.
     run.save(&out)?;
     println!("{}", run.summary());
     Ok(run.exit_status().into())

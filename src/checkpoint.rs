@@ -16,7 +16,7 @@ mod tests;
 use std::path::Path;
 
 use pronk_metrics::{ByPolicy, default_policy};
-use pronk_policy::{ObsNormalizer, Policy, PolicyError};
+use pronk_policy::{Network, ObsNormalizer, Policy, PolicyError};
 use pronk_rollout::obs_normalizer;
 
 pub use contents::Checkpoint;
@@ -102,17 +102,54 @@ impl Checkpoint {
     /// fixed statistics.
     ///
     /// # Errors
-    /// Weights, network and action space do not fit, or the network is custom: use [`Policy::with_network`]
-    /// then.
+    /// Weights, network and action space do not fit, or the network is custom: use
+    /// [`policy_with`](Self::policy_with) then.
     pub fn policy(&self) -> Result<Policy, PolicyError> {
         let Some(network) = self.network.clone() else {
             let reason = "the checkpoint is of one of your own, which it does not hold: make it, and act by \
-                          Policy::with_network with `state.params` and `action` of the checkpoint, and \
-                          Policy::with_gaussian with its `config.model.gaussian`, and Policy::with_normalizer with its \
-                          `obs_normalizer()`, if there is one";
+                          Checkpoint::policy_with: Policy::with_network with the checkpoint's `state.params`, its \
+                          distribution of actions and its normaliser";
             return Err(PolicyError::BadSpec { reason: reason.to_owned() });
         };
-        let policy = Policy::new(network, self.state.params.clone(), &self.action)?;
+        self.as_trained(Policy::new(network, self.state.params.clone(), &self.action)?)
+    }
+
+    /// The trained policy with your own network, the one that the run had by
+    /// [`TrainerBuilder::network`](crate::TrainerBuilder::network). It acts as [`policy`](Self::policy) does,
+    /// with the distribution and the normaliser of the run.
+    ///
+    /// # Errors
+    /// Weights, network and action space that do not fit.
+    ///
+    /// # Example
+    /// ```
+    /// use pronk::envs::CartPole;
+    /// use pronk::policy::{CandleNetwork, NetworkSpec};
+    /// use pronk::prelude::*;
+    /// use pronk::{Checkpoint, DeviceSpec, Network, PolicyError};
+    ///
+    /// fn network(env: &EnvSpec, device: DeviceSpec) -> Result<Box<dyn Network>, PolicyError> {
+    ///     let spec = NetworkSpec::for_spaces(&env.observation, &env.action)?;
+    ///     Ok(Box::new(CandleNetwork::new(spec, device.open()?)?))
+    /// }
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let mut config = TrainerConfig::default();
+    /// config.results.min_time_s_per_iteration = 0.01;
+    /// let trainer = Trainer::builder(config).env(|_: &EnvContext| CartPole::new()).network(network).build()?;
+    /// trainer.run(StopWhen { iterations: Some(1), ..StopWhen::default() })?.save(folder.path())?;
+    ///
+    /// let checkpoint = Checkpoint::load(folder.path())?;
+    /// let mut policy = checkpoint.policy_with(network(&CartPole::new().spec(), DeviceSpec::Cpu)?)?;
+    /// # policy.forget_all();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn policy_with(&self, network: Box<dyn Network>) -> Result<Policy, PolicyError> {
+        self.as_trained(Policy::with_network(network, self.state.params.clone(), &self.action)?)
+    }
+
+    /// The policy with the distribution and the normaliser that it was trained with.
+    fn as_trained(&self, policy: Policy) -> Result<Policy, PolicyError> {
         let policy = policy.with_gaussian(self.config.model.gaussian())?;
         match self.obs_normalizer() {
             Some(normalizer) => policy.with_normalizer(normalizer),

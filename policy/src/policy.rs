@@ -96,8 +96,9 @@ impl Policy {
         })
     }
 
-    /// Sets the Gaussian that the policy was trained with, for continuous actions; the default is
-    /// [`Gaussian::Diagonal`](crate::Gaussian::Diagonal).
+    /// Sets the Gaussian that the policy was trained with, for continuous actions: its shape and the range of
+    /// its deviations, both of which samples depend on. A [`Gaussian`](crate::Gaussian) alone has the default
+    /// range. The default is [`Gaussian::Diagonal`](crate::Gaussian::Diagonal).
     pub fn with_gaussian(self, gaussian: impl Into<GaussianConfig>) -> Result<Self, PolicyError> {
         let gaussian = gaussian.into();
         Ok(Self { gaussian, distribution: distribution_with(&self.action, gaussian)?, ..self })

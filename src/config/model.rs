@@ -52,8 +52,9 @@ impl Default for ModelConfig {
 }
 
 impl ModelConfig {
-    /// The distribution of continuous actions.
-    pub(crate) fn gaussian(&self) -> GaussianConfig {
+    /// The distribution of continuous actions, `gaussian` within `log_std_range`: what
+    /// [`Policy::with_gaussian`](pronk_policy::Policy::with_gaussian) takes.
+    pub fn gaussian(&self) -> GaussianConfig {
         GaussianConfig { gaussian: self.gaussian, log_std_range: self.log_std_range }
     }
 }

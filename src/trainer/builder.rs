@@ -133,12 +133,13 @@ impl<Agents> TrainerBuilder<Agents> {
     /// `devices`, and once for each worker, with the CPU. It may return different types as long as all have
     /// the same parameter layout. Initial weights are drawn from the run's seed by the modules of a [candle
     /// model](pronk_policy::CandleModel), or else by [`Init::params`](crate::Init::params). Of the settings
-    /// in `model` only `init` (for networks that are no candle models), `gaussian`, `initial_state` and
-    /// `burn_in` apply; `num_learner_threads` does not, and a precision other than `f32` is refused.
+    /// in `model` only `init` (for networks that are no candle models), `gaussian`, `log_std_range`,
+    /// `initial_state` and `burn_in` apply; `num_learner_threads` does not, and a precision other than `f32`
+    /// is refused.
     ///
     /// A checkpoint holds the weights but not the network: act with
-    /// [`Policy::with_network`](crate::Policy::with_network), and resume with the same `network`. A different
-    /// network with the same layout is not detected.
+    /// [`Checkpoint::policy_with`](crate::Checkpoint::policy_with), and resume with the same `network`. A
+    /// different network with the same layout is not detected.
     ///
     /// *Errors* of `build`: a network that does not fit the environment, or has another layout than the
     /// first.

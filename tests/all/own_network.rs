@@ -3,9 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use pronk::envs::CartPole;
+use pronk::config::ObservationFilter;
+use pronk::envs::{CartPole, Pendulum};
 use pronk::policy::{
-    ActionsMut, CpuNetwork, Encoder, Input, NetworkShape, NetworkSpec, ObsRef, OutputGrads, Outputs, ParamLayout,
+    ActionsMut, CpuNetwork, Encoder, Gaussian, GaussianConfig, Input, LogStdRange, NetworkShape, NetworkSpec, ObsRef,
+    OutputGrads, Outputs, ParamLayout, Rng,
 };
 use pronk::prelude::*;
 use pronk::{
@@ -159,6 +161,36 @@ fn its_weights_are_saved_and_loaded_and_gone_on_from() {
     let obs = ObsRef::F32(&[0.1; 12]);
     policy.act(obs, 3, &mut ActionSelection::Mode, ActionsMut::Discrete(&mut actions)).unwrap();
     assert!(actions.iter().all(|&action| action < 2));
+}
+
+#[test]
+fn its_policy_samples_with_the_deviations_and_the_normaliser_of_the_run() {
+    let described = |env: &EnvSpec| NetworkSpec::for_spaces(&env.observation, &env.action);
+    let network = move |env: &EnvSpec, _: DeviceSpec| -> Made { Ok(Box::new(CpuNetwork::new(&described(env)?)?)) };
+    let mut config = small(0);
+    // Deviations of 1 at first, by the network; the run has them at 7.4 at least.
+    config.model.log_std_range = LogStdRange::new(2.0, 2.5).unwrap();
+    config.model.gaussian = Gaussian::Squashed;
+    config.workers.observation_filter = ObservationFilter::MeanStdFilter;
+    let trainer = Trainer::builder(config.clone()).env(|_: &EnvContext| Pendulum::new()).network(network).build();
+    let checkpoint = only(&trainer.unwrap().run(iterations(2)).unwrap());
+
+    let own = || network(&Pendulum::new().spec(), DeviceSpec::Cpu).unwrap();
+    let samples = |mut policy: Policy| {
+        let mut actions = [0.0; 200];
+        let mut choice = ActionSelection::Sample(Rng::seed_from(1));
+        policy.act(ObsRef::F32(&[0.5; 600]), 200, &mut choice, ActionsMut::Continuous(&mut actions)).unwrap();
+        actions
+    };
+    let plain = || Policy::with_network(own(), checkpoint.state.params.clone(), &checkpoint.action).unwrap();
+    let by_hand = |gaussian: GaussianConfig| {
+        plain().with_gaussian(gaussian).unwrap().with_normalizer(checkpoint.obs_normalizer().unwrap()).unwrap()
+    };
+    let got = samples(checkpoint.policy_with(own()).unwrap());
+    assert_eq!(got, samples(by_hand(config.model.gaussian())));
+    assert_ne!(got, samples(by_hand(Gaussian::Squashed.into())));
+    // Most of so wide a distribution lies at the bounds of ±2.
+    assert!(got.iter().filter(|action| action.abs() > 1.9).count() > 100, "{got:?}");
 }
 
 #[test]
