@@ -13,6 +13,7 @@ mod learner;
 mod model;
 mod precision;
 mod results;
+mod rhythm;
 mod saved;
 mod seconds;
 mod seconds_or_never;
@@ -21,7 +22,7 @@ mod supervision;
 mod tests;
 mod workers;
 
-use pronk_learner::AlgorithmConfig;
+use pronk_learner::{Algorithm, AlgorithmConfig};
 use pronk_rollout::NormalizerConfig;
 use serde::{Deserialize, Serialize};
 
@@ -98,12 +99,29 @@ pub struct ConfigError {
 }
 
 impl TrainerConfig {
-    /// What a single-agent run normalises.
-    pub(crate) fn normalizer(&self) -> NormalizerConfig {
-        NormalizerConfig {
-            observations: self.workers.observation_filter == ObservationFilter::MeanStdFilter,
-            return_gamma: self.workers.normalize_rewards.then(|| self.algorithm.gamma()),
-        }
+    /// What a single-agent run normalises, rewards by the discount of `own`, if the algorithm is the user's own.
+    ///
+    /// # Errors
+    /// Rewards are to be normalised, and `own` has no discount.
+    pub(crate) fn normalizer(&self, own: Option<&dyn Algorithm>) -> Result<NormalizerConfig, ConfigError> {
+        let return_gamma = match (self.workers.normalize_rewards, own) {
+            (false, _) => None,
+            (true, None) => Some(self.algorithm.gamma()),
+            (true, Some(own)) => {
+                let gamma = own.gamma().filter(|gamma| (0.0..=1.0).contains(gamma));
+                Some(gamma.ok_or_else(|| {
+                    let reason = format!(
+                        "rewards are normalised by the algorithm's discount, and Algorithm::gamma of `{}` returns {:?}; \
+                         return one from 0 to 1, or leave this at false",
+                        own.name(),
+                        own.gamma()
+                    );
+                    ConfigError::caused_by("normalize_rewards", true, &reason)
+                })?)
+            }
+        };
+        let observations = self.workers.observation_filter == ObservationFilter::MeanStdFilter;
+        Ok(NormalizerConfig { observations, return_gamma })
     }
 }
 

@@ -7,7 +7,7 @@ use pronk_buffer::SampleBatch;
 use pronk_metrics::Info;
 use pronk_policy::{Distribution, OutputGrads};
 
-use crate::{LearnError, ShapeError};
+use crate::{LearnError, ShapeError, UpdateRhythm};
 
 /// What a loss reads of the policy in training. `T` and `B` are those of the batch.
 #[derive(Clone, Copy)]
@@ -47,6 +47,16 @@ pub trait Algorithm: Send {
         inputs: &LossInputs<'_>,
         grads: &mut OutputGrads,
     ) -> Result<Info, LearnError>;
+
+    /// Discount of future rewards, by which a run normalises rewards; `None` refuses to normalise them.
+    fn gamma(&self) -> Option<f64> {
+        None
+    }
+
+    /// Takes the rhythm of the run, before the first update: settings that are left open depend on it.
+    fn set_rhythm(&mut self, rhythm: UpdateRhythm) {
+        let _ = rhythm;
+    }
 
     /// Updates between two copies of the trained weights to the target network; `None` for no target network.
     fn target_update_period(&self) -> Option<NonZeroU64> {

@@ -204,3 +204,38 @@ fn numbers_that_are_not_finite_are_refused_by_their_key() {
         }
     }
 }
+
+#[test]
+fn the_rhythm_of_a_run_tells_its_updates_and_its_lag() {
+    let rhythm = |change: Change| {
+        let mut config = TrainerConfig::default();
+        config.workers.num_rollout_workers = 1;
+        config.workers.num_envs_per_worker = 10; // a fragment is a train batch
+        change(&mut config);
+        config.check().unwrap();
+        let rhythm = config.update_rhythm();
+        (rhythm.per_train_batch.get(), rhythm.per_buffer.get(), rhythm.lag)
+    };
+    assert_eq!(rhythm(|_| {}), (1, 1, 2), "one in the queue, and one in hand");
+    assert_eq!(rhythm(|c| c.workers.num_rollout_workers = 4), (1, 1, 5));
+    assert_eq!(rhythm(|c| c.workers.num_rollout_workers = 0), (1, 1, 0));
+    assert_eq!(rhythm(|c| c.learner.learner_queue_size = Some(16)), (1, 1, 17));
+    assert_eq!(rhythm(|c| c.learner.train_batch_size = 5000), (1, 1, 1), "ten fragments");
+    let many_passes: Change = |c| {
+        c.learner.num_sgd_iter = 3;
+        c.learner.sgd_minibatch_size = NonZeroUsize::new(100); // two of ten columns
+    };
+    assert_eq!(rhythm(many_passes), (15, 15, 30));
+    let buffered: Change = |c| (c.learner.num_sgd_iter, c.learner.minibatch_buffer_size) = (3, 4);
+    assert_eq!(rhythm(buffered), (3, 12, 6));
+    assert_eq!(rhythm(|c| c.learner.num_multi_gpu_tower_stacks = 2), (1, 1, 4));
+    assert_eq!(rhythm(|c| c.learner.broadcast_interval = 10), (1, 1, 11));
+    let limited: Change = |c| (c.learner.learner_queue_size, c.learner.max_lag) = (Some(16), Some(4));
+    assert_eq!(rhythm(limited), (1, 1, 4));
+    let deterministic: Change = |c| {
+        c.results.min_sample_timesteps_per_iteration = 1;
+        c.learner.admission = Admission::Deterministic { lag: 8 };
+        c.learner.num_sgd_iter = 2;
+    };
+    assert_eq!(rhythm(deterministic), (2, 2, 16));
+}

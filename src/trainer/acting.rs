@@ -85,10 +85,14 @@ impl From<TrainError> for ActingError {
 }
 
 impl TrainerBuilder<OneAgent> {
-    /// Acts for a run on another machine instead of starting one. The settings come from there.
+    /// Acts for a run on another machine instead of starting one. The settings come from there. Where rewards
+    /// are normalised by the discount of an algorithm of your own, give it here as well.
     pub fn connect(self, to: impl Dial + 'static) -> ActingHost {
-        let Self { parts: run, agents: OneAgent { env, .. } } = self;
-        let spec = move |config: &_| RunSpec::for_env(config, Arc::clone(&env), run.network.clone(), None);
+        let Self { parts: run, agents: OneAgent { env, algorithm } } = self;
+        let spec = move |config: &TrainerConfig| {
+            let normalize = config.normalizer(algorithm.as_deref())?;
+            RunSpec::for_env(config, normalize, Arc::clone(&env), run.network.clone(), None)
+        };
         ActingHost::new(Box::new(to), Box::new(spec))
     }
 }

@@ -10,7 +10,7 @@ use pronk_rollout::{EnvFactory, EnvSpec, MultiAgentFactory};
 
 use super::handle::Trainer;
 use super::parts::RunParts;
-use super::run_spec::{self, RunSpec};
+use super::run_spec::RunSpec;
 use crate::config::TrainerConfig;
 use crate::error::TrainError;
 use crate::multi_agent::MultiAgentConfig;
@@ -64,7 +64,7 @@ pub struct TrainerBuilder<Agents = ()> {
 /// State of a [`TrainerBuilder`] with single-agent environments.
 pub struct OneAgent {
     pub(super) env: Arc<dyn EnvFactory>,
-    algorithm: Option<Box<dyn Algorithm>>,
+    pub(super) algorithm: Option<Box<dyn Algorithm>>,
 }
 
 /// State of a [`TrainerBuilder`] with multi-agent environments.
@@ -308,7 +308,8 @@ impl<Agents> TrainerBuilder<Agents> {
 }
 
 impl TrainerBuilder<OneAgent> {
-    /// Uses your own algorithm instead of the config's: see `examples/own_algorithm.rs`.
+    /// Uses your own algorithm instead of the config's: see `examples/own_algorithm.rs`. The run asks it for
+    /// its discount if rewards are normalised, and tells it its rhythm of updates.
     pub fn algorithm(mut self, algorithm: impl Algorithm + 'static) -> Self {
         self.agents.algorithm = Some(Box::new(algorithm));
         self
@@ -324,11 +325,13 @@ impl TrainerBuilder<OneAgent> {
         run.config.check()?;
         run.config.check_columns()?;
         let (mut checkpoints, found) = run.look_for_a_run()?;
-        let spec = RunSpec::for_env(&run.config, env, run.network.clone(), checkpoints.remove(DEFAULT_POLICY))?;
+        let normalize = run.config.normalizer(algorithm.as_deref())?;
+        let checkpoint = checkpoints.remove(DEFAULT_POLICY);
+        let spec = RunSpec::for_env(&run.config, normalize, env, run.network.clone(), checkpoint)?;
         let config = run.config.clone();
         // There is one policy, so this is called once.
         let mut own = algorithm;
-        run.start(spec, found, move |_| own.take().map_or_else(|| run_spec::algorithm(&config), Ok))
+        run.start(spec, found, move |_| own.take().map_or_else(|| config.algorithm.build(config.update_rhythm()), Ok))
     }
 }
 
@@ -374,7 +377,7 @@ impl TrainerBuilder<SeveralAgents> {
         let config = run.config.clone();
         run.start(spec, found, move |policy| match &mut algorithm {
             Some(make) => make(policy),
-            None => run_spec::algorithm(&config),
+            None => config.algorithm.build(config.update_rhythm()),
         })
     }
 }

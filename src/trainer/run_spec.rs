@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use pronk_learner::{
     ActorCriticConfig, ActorCriticLearner, ActorCriticParts, Algorithm, AlgorithmState, InitialState, LearnError,
-    Learner, LearnerState, OptimizerConfig, PolicyLearners, RmsPropConfig, Schedule, UpdateRhythm,
+    Learner, LearnerState, OptimizerConfig, PolicyLearners, RmsPropConfig, Schedule,
 };
 use pronk_metrics::{ByPolicy, NormalizerMoments, PolicyId, default_policy};
 use pronk_policy::{GaussianConfig, Helpers, Network, Params, PolicyError, derive_seed, distribution_with};
@@ -86,6 +86,7 @@ impl RunSpec {
     /// checkpoint that the run resumes from.
     pub(super) fn for_env(
         config: &TrainerConfig,
+        normalize: NormalizerConfig,
         env: Arc<dyn EnvFactory>,
         own: Option<Arc<MakeNetwork>>,
         checkpoint: Option<Checkpoint>,
@@ -93,7 +94,6 @@ impl RunSpec {
         config.check_env(env.as_ref())?;
         let spec = probe_spec(env.as_ref(), config.seed)?;
         config.check_observation(&spec.observation)?;
-        let normalize = config.normalizer();
         let networks = Networks::new(own, config, &spec)?;
         if let Some(checkpoint) = &checkpoint {
             check_fits(&spec, normalize, &networks, checkpoint)?;
@@ -217,7 +217,14 @@ impl RunSpec {
         for (policy, spec) in &mut self.policies {
             let of_policy = |cause| if is_only { cause } else { TrainError::of_policy(policy, cause) };
             if let Training::Learns(_) = spec.training {
-                let algorithm = algorithm(policy).map_err(|cause| of_policy(cause.into()))?;
+                let mut algorithm = algorithm(policy).map_err(|cause| of_policy(cause.into()))?;
+                algorithm.set_rhythm(config.update_rhythm());
+                if algorithm.target_update_period() == Some(NonZeroU64::MIN) {
+                    tracing::warn!(
+                        "the target network is renewed after every update, so nothing is ever clipped; set \
+                         target_update_frequency to several updates, or leave it out"
+                    );
+                }
                 learners.push(spec.learner(config, helpers, (seed, policy), algorithm).map_err(of_policy)?);
             }
         }
@@ -338,7 +345,7 @@ impl RunSpec {
         params: Params,
         counters: Counters,
     ) -> Result<LearnerState, TrainError> {
-        let algorithm = algorithm(config)?;
+        let algorithm = config.algorithm.build(config.update_rhythm())?;
         // The state of a user's own algorithm is unknown here.
         let numbers = if self.policies.get(policy).is_some_and(|spec| spec.algorithm == algorithm.name()) {
             algorithm.save()
@@ -475,18 +482,6 @@ fn check_normalized(normalize: NormalizerConfig, checkpoint: &Checkpoint) -> Res
         return Err(CheckpointError::DoesNotFit { what: "`normalize_rewards`" });
     }
     Ok(())
-}
-
-/// The algorithm of the config; settings that it leaves open depend on how often the run updates the weights.
-pub(super) fn algorithm(config: &TrainerConfig) -> Result<Box<dyn Algorithm>, LearnError> {
-    let at_least_one = |count: u64| NonZeroU64::new(count).unwrap_or(NonZeroU64::MIN);
-    let minibatches = config.columns_of_a_batch().div_ceil(config.columns_of_an_update());
-    let updates = config.learner.num_sgd_iter as u64 * minibatches as u64;
-    let rhythm = UpdateRhythm {
-        per_train_batch: at_least_one(updates),
-        per_buffer: at_least_one(updates * config.learner.minibatch_buffer_size as u64),
-    };
-    config.algorithm.build(rhythm)
 }
 
 /// `value`, which the config check has found to be above 0.

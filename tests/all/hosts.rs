@@ -8,10 +8,13 @@ use std::time::{Duration, Instant};
 use pronk::buffer::{ShutdownGuard, shutdown};
 use pronk::envs::{CartPole, TicTacToe};
 use pronk::hosts::{JoinError, MemoryNetwork, Refusal, Relay, Terms, Toll};
+use pronk::learner::Impala;
 use pronk::prelude::*;
-use pronk::{ActingError, ActingOutcome, EnvFactory, MultiAgentConfig, Recording, Replay, Resume, Run, TrainError};
+use pronk::{
+    ActingError, ActingOutcome, EnvFactory, ImpalaConfig, MultiAgentConfig, Recording, Replay, Resume, Run, TrainError,
+};
 
-use crate::fixtures::{Before, iterations, small, with, without_hanging};
+use crate::fixtures::{Before, has_words, iterations, small, with, without_hanging};
 
 /// A lease that ends in tests, and beats that fit it.
 fn terms() -> Terms {
@@ -262,6 +265,25 @@ fn a_host_that_differs_is_refused_and_both_values_are_named() {
         );
         assert!(refused.to_string().contains("the learner has Discrete(2), the actor has Discrete(3)"), "{refused}");
         assert_closed(&trainer.finish().unwrap());
+    });
+}
+
+#[test]
+fn a_host_normalises_rewards_by_the_discount_of_the_learners_algorithm_or_is_refused() {
+    without_hanging("discounts", || {
+        let network = MemoryNetwork::new();
+        let own = || Impala::new(ImpalaConfig { gamma: 0.8, ..ImpalaConfig::default() }).unwrap();
+        let run = |config| Trainer::builder(config).env(|_: &EnvContext| CartPole::new());
+        let config = with(learner(), |config| config.workers.normalize_rewards = true);
+        let trainer = run(config).algorithm(own()).listen(network.listen(), terms()).build().unwrap();
+        let host = run(TrainerConfig::default()).connect(network.dial("a")).workers(1);
+        let refused = host.run().unwrap_err().to_string();
+        has_words(&refused, &["discount that rewards are normalised by", "the learner has 0.8", "the actor has 0.99"]);
+
+        let host = run(TrainerConfig::default()).algorithm(own()).connect(network.dial("b")).workers(1);
+        let host = std::thread::spawn(|| host.run());
+        assert_closed(&trainer.run(env_steps(1_000)).unwrap());
+        host.join().unwrap().unwrap();
     });
 }
 

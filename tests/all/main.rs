@@ -26,6 +26,7 @@ mod limits;
 mod lives;
 mod multi_agent;
 mod normalized;
+mod own_algorithm;
 mod own_network;
 mod precision;
 #[cfg(feature = "env-process")]

@@ -19,7 +19,11 @@ use super::on_batch::{self, LossGrads, OnBatch, actions_of, rows_of, write_outpu
 use super::settings;
 use super::surrogate::{SurrogateConfig, ValueLoss};
 use super::targets::MaskedSteps;
-use crate::{Advantages, Algorithm, LearnError, LossInputs, Schedule, ShapeError};
+use crate::{Advantages, Algorithm, LearnError, LossInputs, Schedule, ShapeError, UpdateRhythm};
+
+/// The fewest updates between two renewals of the target network, unless a setting says fewer. From one to the
+/// next the policy has to move far enough for its ratio to mean something.
+const SEVERAL: NonZeroU64 = NonZeroU64::MIN.saturating_add(7);
 
 /// Settings of [`Appo`]. Names and defaults are RLlib's, where it has them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,8 +67,10 @@ pub struct AppoConfig {
     /// The divergence that its weight aims at.
     pub kl_target: f64,
     /// Updates between two renewals of the target network, and between two adaptations of the divergence's
-    /// weight; `None` is those of `num_sgd_iter * minibatch_buffer_size` passes, or 1 outside a trainer.
-    /// (RLlib intends this and counts sampled steps.)
+    /// weight. `None` is the updates of `num_sgd_iter * minibatch_buffer_size` passes; with V-trace those that
+    /// are made from when a fragment is sampled to its last pass, 8 at least. If the network is renewed after
+    /// every update, nothing is ever clipped. (RLlib counts sampled steps, so that it renews it nearly that
+    /// often.)
     pub target_update_frequency: Option<NonZeroU64>,
 }
 
@@ -111,6 +117,11 @@ impl AppoConfig {
         settings::positive("kl_target", self.kl_target)?;
         if !self.vtrace && self.use_gae && !self.use_critic {
             let reason = "use_gae is true and use_critic false: GAE needs the critic's values; set use_gae to false";
+            return Err(LearnError::Config { reason: reason.to_owned() });
+        }
+        if self.use_kl_loss && self.vtrace && self.target_update_frequency == Some(NonZeroU64::MIN) {
+            let reason = "use_kl_loss is true and target_update_frequency 1: the target network is renewed after every update, \
+                          so the divergence is always 0; set it above 1, or leave it out";
             return Err(LearnError::Config { reason: reason.to_owned() });
         }
         if self.use_kl_loss && self.kl_coeff == 0.0 {
@@ -178,11 +189,10 @@ impl Appo {
     /// Checks the settings.
     ///
     /// # Errors
-    /// Those of [`AppoConfig::check`], and a divergence from a target network that is renewed after every
-    /// update.
+    /// As [`AppoConfig::check`].
     pub fn new(config: AppoConfig) -> Result<Self, LearnError> {
         config.check()?;
-        let appo = Self {
+        Ok(Self {
             kl_coeff: KlCoeff::new(config.kl_coeff, config.kl_target),
             last_kl: 0.0,
             config,
@@ -190,13 +200,7 @@ impl Appo {
             target_logp: Vec::new(),
             kl: Vec::new(),
             grads: AppoGrads::default(),
-        };
-        if appo.config.use_kl_loss && appo.config.vtrace && appo.period().get() == 1 {
-            let reason = "use_kl_loss is true and the target network is renewed after every update, so the divergence is always \
-                          0; set target_update_frequency above 1, or more passes over a batch";
-            return Err(LearnError::Config { reason: reason.to_owned() });
-        }
-        Ok(appo)
+        })
     }
 
     /// The settings.
@@ -205,7 +209,7 @@ impl Appo {
     }
 
     fn period(&self) -> NonZeroU64 {
-        self.config.target_update_frequency.unwrap_or(NonZeroU64::MIN)
+        self.config.target_update_frequency.unwrap_or(if self.config.vtrace { SEVERAL } else { NonZeroU64::MIN })
     }
 
     fn not_finite(&self, batch: &SampleBatch, inputs: &LossInputs<'_>, stats: &AppoLossStats) -> LearnError {
@@ -230,6 +234,21 @@ impl Appo {
 impl Algorithm for Appo {
     fn name(&self) -> &'static str {
         "appo"
+    }
+
+    fn gamma(&self) -> Option<f64> {
+        Some(self.config.gamma)
+    }
+
+    fn set_rhythm(&mut self, rhythm: UpdateRhythm) {
+        let open = if self.config.vtrace {
+            // Feedback on a step of the policy comes once data that was sampled after it is learned from. Until
+            // then the ratio bounds how far the policy goes.
+            SEVERAL.max(rhythm.per_buffer.saturating_add(rhythm.lag))
+        } else {
+            rhythm.per_buffer
+        };
+        self.config.target_update_frequency.get_or_insert(open);
     }
 
     fn loss(

@@ -53,7 +53,7 @@ impl From<PpoConfig> for AlgorithmConfig {
     }
 }
 
-/// How often a run updates its weights, the source of unset settings.
+/// How often a run updates its weights, and how old its data is: the source of unset settings.
 ///
 /// It assumes one agent and all passes over every batch. With several agents batches vary in width, behind
 /// stacks the first ones have fewer passes, and under deterministic admission replayed fragments come on top:
@@ -64,6 +64,8 @@ pub struct UpdateRhythm {
     pub per_train_batch: NonZeroU64,
     /// Updates from `num_sgd_iter * minibatch_buffer_size` passes.
     pub per_buffer: NonZeroU64,
+    /// Updates that are made while a fragment is sampled and waits, as far as the settings tell.
+    pub lag: u64,
 }
 
 impl AlgorithmConfig {
@@ -111,16 +113,12 @@ impl AlgorithmConfig {
     /// # Errors
     /// As [`check`](Self::check).
     pub fn build(&self, rhythm: UpdateRhythm) -> Result<Box<dyn Algorithm>, LearnError> {
-        Ok(match self.clone() {
+        let mut algorithm: Box<dyn Algorithm> = match self.clone() {
             Self::Impala(config) => Box::new(Impala::new(config)?),
-            Self::Appo(mut config) => {
-                config.target_update_frequency.get_or_insert(rhythm.per_buffer);
-                Box::new(Appo::new(config)?)
-            }
-            Self::Ppo(mut config) => {
-                config.kl_update_frequency.get_or_insert(rhythm.per_train_batch);
-                Box::new(Ppo::new(config)?)
-            }
-        })
+            Self::Appo(config) => Box::new(Appo::new(config)?),
+            Self::Ppo(config) => Box::new(Ppo::new(config)?),
+        };
+        algorithm.set_rhythm(rhythm);
+        Ok(algorithm)
     }
 }

@@ -129,6 +129,10 @@ impl Algorithm for Impala {
         "impala"
     }
 
+    fn gamma(&self) -> Option<f64> {
+        Some(self.config.gamma)
+    }
+
     fn loss(
         &mut self,
         batch: &SampleBatch,

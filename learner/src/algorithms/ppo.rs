@@ -18,7 +18,7 @@ use super::settings;
 use super::surrogate::{
     SurrogateConfig, SurrogateGrads, SurrogateInput, SurrogateStats, ValueLoss, standardize, surrogate_loss,
 };
-use crate::{Advantages, Algorithm, LearnError, LossInputs, Schedule};
+use crate::{Advantages, Algorithm, LearnError, LossInputs, Schedule, UpdateRhythm};
 
 /// Settings of [`Ppo`]. Names and defaults are RLlib's, where it has them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -162,6 +162,14 @@ impl Ppo {
 impl Algorithm for Ppo {
     fn name(&self) -> &'static str {
         "ppo"
+    }
+
+    fn gamma(&self) -> Option<f64> {
+        Some(self.config.gamma)
+    }
+
+    fn set_rhythm(&mut self, rhythm: UpdateRhythm) {
+        self.config.kl_update_frequency.get_or_insert(rhythm.per_train_batch);
     }
 
     fn loss(

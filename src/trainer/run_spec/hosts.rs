@@ -33,7 +33,8 @@ impl RunSpec {
     }
 
     /// What a host on another machine must agree on with the learner, by name: the environment, its spaces,
-    /// the parameters of every network, and the weights of frozen policies.
+    /// the parameters of every network, the weights of frozen policies, and the discount of an algorithm that
+    /// the settings may not say.
     pub(in crate::trainer) fn facts(&self) -> Result<Facts, PolicyError> {
         let mut facts = Facts::from([("environment".to_owned(), self.env.clone())]);
         for (policy, spec) in &self.policies {
@@ -44,6 +45,9 @@ impl RunSpec {
             }
         }
         facts.insert("digest of frozen weights".to_owned(), self.frozen().to_string());
+        if let Some(gamma) = self.normalize.return_gamma {
+            facts.insert("discount that rewards are normalised by".to_owned(), gamma.to_string());
+        }
         Ok(facts)
     }
 

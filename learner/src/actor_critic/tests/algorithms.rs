@@ -20,13 +20,13 @@ pub(super) fn every_algorithm() -> Vec<(&'static str, AlgorithmConfig)> {
             AppoConfig { use_kl_loss: true, target_update_frequency: every_3_updates, ..AppoConfig::default() }.into(),
         ),
         ("appo without V-trace", AppoConfig { vtrace: false, use_kl_loss: true, ..AppoConfig::default() }.into()),
-        ("ppo", PpoConfig { kl_update_frequency: every_3_updates, ..PpoConfig::default() }.into()),
+        ("ppo", PpoConfig { kl_coeff: 0.2, kl_update_frequency: every_3_updates, ..PpoConfig::default() }.into()),
     ]
 }
 
 fn learner_with(algorithm: &AlgorithmConfig, seed: u64, minibatch: Option<usize>) -> ActorCriticLearner {
     let once = NonZeroU64::MIN;
-    let algorithm = algorithm.build(UpdateRhythm { per_train_batch: once, per_buffer: once }).unwrap();
+    let algorithm = algorithm.build(UpdateRhythm { per_train_batch: once, per_buffer: once, lag: 0 }).unwrap();
     let config = ActorCriticConfig { sgd_minibatch_size: minibatch.and_then(NonZeroUsize::new), seed, ..config() };
     ActorCriticLearner::new(ActorCriticParts { algorithm, ..parts(seed) }, config).unwrap()
 }
@@ -196,7 +196,7 @@ fn one_two_or_four_devices_learn_the_same_weights() {
             let replica = || Box::new(CpuNetwork::new(&spec()).unwrap()) as Box<dyn Network>;
             let network = DataParallel::new((0..devices).map(|_| replica()).collect()).unwrap();
             let once = NonZeroU64::MIN;
-            let algorithm = algorithm.build(UpdateRhythm { per_train_batch: once, per_buffer: once }).unwrap();
+            let algorithm = algorithm.build(UpdateRhythm { per_train_batch: once, per_buffer: once, lag: 0 }).unwrap();
             let parts = ActorCriticParts { algorithm, network: Box::new(network), ..parts(0) };
             ActorCriticLearner::new(parts, config()).unwrap()
         };

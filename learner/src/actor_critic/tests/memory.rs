@@ -90,7 +90,7 @@ fn memory_goes_through_a_batch_and_to_its_final_observations() {
 fn every_algorithm_learns_from_batches_with_memory_and_refuses_those_without() {
     for (name, algorithm) in super::algorithms::every_algorithm() {
         let once = std::num::NonZeroU64::MIN;
-        let rhythm = crate::UpdateRhythm { per_train_batch: once, per_buffer: once };
+        let rhythm = crate::UpdateRhythm { per_train_batch: once, per_buffer: once, lag: 0 };
         let params = recurrent().init_params(0).unwrap();
         let parts = ActorCriticParts {
             network: Box::new(CpuNetwork::new(&recurrent()).unwrap()),

@@ -51,7 +51,7 @@ fn learnt(
     config: ActorCriticConfig,
 ) -> Vec<u32> {
     let once = std::num::NonZeroU64::MIN;
-    let rhythm = UpdateRhythm { per_train_batch: once, per_buffer: once };
+    let rhythm = UpdateRhythm { per_train_batch: once, per_buffer: once, lag: 0 };
     let parts = ActorCriticParts {
         network,
         algorithm: algorithm.clone().build(rhythm).unwrap(),

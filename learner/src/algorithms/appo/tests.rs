@@ -76,9 +76,29 @@ fn settings_that_do_nothing_are_refused_with_the_reason() {
         assert!(error.contains(word), "{error}");
     };
     let kl = AppoConfig { use_kl_loss: true, ..AppoConfig::default() };
-    refused(kl.clone(), "target_update_frequency");
+    refused(AppoConfig { target_update_frequency: NonZeroU64::new(1), ..kl.clone() }, "target_update_frequency");
     refused(AppoConfig { kl_coeff: 0.0, ..kl.clone() }, "kl_coeff");
     refused(AppoConfig { vtrace: false, use_critic: false, ..AppoConfig::default() }, "use_critic");
     refused(AppoConfig { vtrace_clip_rho_threshold: Some(0.0), ..AppoConfig::default() }, "vtrace_clip_rho_threshold");
     assert!(Appo::new(AppoConfig { target_update_frequency: NonZeroU64::new(2), ..kl }).is_ok());
+}
+
+#[test]
+fn a_target_network_stays_for_several_updates_and_for_the_lag_unless_a_setting_says_otherwise() {
+    let count = |count| NonZeroU64::new(count).unwrap();
+    let period = |config: AppoConfig, (per_buffer, lag): (u64, u64)| {
+        let mut appo = Appo::new(config).unwrap();
+        appo.set_rhythm(UpdateRhythm { per_train_batch: count(per_buffer), per_buffer: count(per_buffer), lag });
+        appo.target_update_period().map(NonZeroU64::get)
+    };
+    let open = AppoConfig::default();
+    assert_eq!(Appo::new(open.clone()).unwrap().target_update_period(), NonZeroU64::new(8));
+    for (rhythm, expected) in
+        [((1, 0), 8), ((1, 8), 9), ((1, 32), 33), ((40, 0), 40), ((40, 80), 120), ((9, u64::MAX), u64::MAX)]
+    {
+        assert_eq!(period(open.clone(), rhythm), Some(expected), "{rhythm:?}");
+        let set = AppoConfig { target_update_frequency: NonZeroU64::new(3), ..open.clone() };
+        assert_eq!(period(set, rhythm), Some(3), "{rhythm:?}");
+        assert_eq!(period(AppoConfig { vtrace: false, ..open.clone() }, rhythm), None);
+    }
 }
