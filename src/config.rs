@@ -40,15 +40,17 @@ pub use workers::{InferencePlacement, ObservationFilter, WorkersConfig};
 
 /// Every setting of a run: public fields in groups, checked when the trainer is built.
 ///
-/// Names and defaults are those of RLlib 2.2's `ImpalaConfig` unless a field says otherwise; the groups
-/// follow its `AlgorithmConfig`.
+/// Names are those of RLlib 2.2, whose `AlgorithmConfig` the groups follow, and the defaults those of its
+/// `ImpalaConfig` unless a field says otherwise. Other algorithms have other defaults of batches, passes and
+/// clipping: [`for_algorithm`](Self::for_algorithm) has them.
 ///
 /// In a file each group is a table, and its keys may also stand at the top level, as in RLlib: `lr`, or `lr`
-/// in `learner`. A missing key takes its default; an unknown or repeated one is an error that names it.
+/// in `learner`. A missing key takes the default of the file's algorithm; an unknown or repeated one is an
+/// error that names it.
 ///
 /// # Example
 /// ```
-/// use pronk::TrainerConfig;
+/// use pronk::{PpoConfig, TrainerConfig};
 ///
 /// let mut config = TrainerConfig { seed: 7, ..TrainerConfig::default() };
 /// config.workers.num_envs_per_worker = 16;
@@ -60,6 +62,11 @@ pub use workers::{InferencePlacement, ObservationFilter, WorkersConfig};
 ///
 /// config.workers.num_envs_per_worker = 0;
 /// assert!(config.check().unwrap_err().to_string().contains("num_envs_per_worker"));
+///
+/// let config = TrainerConfig::for_algorithm(PpoConfig { gamma: 0.95, ..PpoConfig::default() });
+/// let file = r#"{ "algorithm": { "ppo": { "gamma": 0.95 } } }"#;
+/// assert_eq!(serde_json::from_str::<TrainerConfig>(file)?, config);
+/// assert_eq!((config.learner.num_sgd_iter, TrainerConfig::default().learner.num_sgd_iter), (10, 1));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 // `remote = "Self"` makes the derived code an inherent method, which `file` wraps.
@@ -99,6 +106,13 @@ pub struct ConfigError {
 }
 
 impl TrainerConfig {
+    /// The defaults for an algorithm, such as `PpoConfig::default()`.
+    pub fn for_algorithm(algorithm: impl Into<AlgorithmConfig>) -> Self {
+        let algorithm = algorithm.into();
+        let (learner, model) = (LearnerConfig::for_algorithm(&algorithm), ModelConfig::for_algorithm(&algorithm));
+        Self { algorithm, learner, model, ..Self::default() }
+    }
+
     /// What a single-agent run normalises, rewards by the discount of `own`, if the algorithm is the user's own.
     ///
     /// # Errors

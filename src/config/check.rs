@@ -98,6 +98,16 @@ impl TrainerConfig {
         self.learner.sgd_minibatch_size.map_or(columns, |size| in_minibatch(size).min(columns))
     }
 
+    /// Makes the minibatch whole columns, as many for each device, of about as many steps as before.
+    pub(super) fn fit_minibatch(&mut self) {
+        let (steps, devices) = (self.workers.rollout_fragment_length.max(1), self.learner.devices.len().max(1));
+        let fit = |size: NonZeroUsize| {
+            let columns = (size.get() / steps).max(1).next_multiple_of(devices);
+            NonZeroUsize::new(columns.saturating_mul(steps))
+        };
+        self.learner.sgd_minibatch_size = self.learner.sgd_minibatch_size.and_then(fit);
+    }
+
     /// Columns of one train batch of a single-agent run.
     pub(crate) fn columns_of_a_batch(&self) -> usize {
         self.workers.num_envs_per_worker * self.fragments_of_a_batch()

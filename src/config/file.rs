@@ -6,7 +6,7 @@ use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::TrainerConfig;
+use super::{AlgorithmConfig, TrainerConfig};
 
 const GROUPS: [&str; 4] = ["workers", "learner", "supervision", "results"];
 
@@ -29,8 +29,30 @@ impl<'de> Deserialize<'de> for TrainerConfig {
             }
             .map_err(D::Error::custom)?;
         }
-        Self::deserialize(Value::Object(grouped)).map_err(D::Error::custom)
+        let read = |settings| Self::deserialize(Value::Object(settings)).map_err(D::Error::custom);
+        let named = read(grouped.clone())?;
+        let own_minibatch = grouped.get("learner").is_some_and(|own| own.get("sgd_minibatch_size").is_some());
+        put_defaults(&mut grouped, named.algorithm).map_err(D::Error::custom)?;
+        let mut config = read(grouped)?;
+        if !own_minibatch {
+            config.fit_minibatch();
+        }
+        Ok(config)
     }
+}
+
+/// Puts the defaults of an algorithm where the file names no setting.
+fn put_defaults(grouped: &mut Map<String, Value>, algorithm: AlgorithmConfig) -> Result<(), serde_json::Error> {
+    let TrainerConfig { learner, model, .. } = TrainerConfig::for_algorithm(algorithm);
+    for (table, defaults) in [("learner", serde_json::to_value(learner)?), ("model", serde_json::to_value(model)?)] {
+        let named = grouped.entry(table).or_insert_with(|| json!({}));
+        if let (Value::Object(named), Value::Object(defaults)) = (named, defaults) {
+            for (key, value) in defaults {
+                named.entry(key).or_insert(value);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Puts a key into its group, after reading it alone, so that an error names it.

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use pronk_buffer::Gate;
-use pronk_learner::{OnStarved, Schedule};
+use pronk_learner::{AlgorithmConfig, OnStarved, Schedule};
 use pronk_policy::{DeviceSpec, Precision};
 use serde::{Deserialize, Serialize};
 
@@ -125,6 +125,25 @@ impl Default for LearnerConfig {
             num_data_load_threads: 1,
             num_learner_threads: None,
             learning_precision: Precision::F32,
+        }
+    }
+}
+
+impl LearnerConfig {
+    /// The defaults for an algorithm. A clipped surrogate is made for several passes over a batch, in
+    /// minibatches, and its loss is a mean, whose gradient is short.
+    pub(super) fn for_algorithm(algorithm: &AlgorithmConfig) -> Self {
+        let num_sgd_iter = match algorithm {
+            AlgorithmConfig::Impala(_) => return Self::default(),
+            AlgorithmConfig::Appo(_) => 4,
+            AlgorithmConfig::Ppo(_) => 10,
+        };
+        Self {
+            train_batch_size: 1000,
+            num_sgd_iter,
+            sgd_minibatch_size: NonZeroUsize::new(250),
+            grad_clip: Some(0.5),
+            ..Self::default()
         }
     }
 }

@@ -1,6 +1,6 @@
 //! [`ModelConfig`]: the network of a run.
 
-use pronk_learner::InitialState;
+use pronk_learner::{AlgorithmConfig, InitialState};
 use pronk_policy::{Activation, Gaussian, GaussianConfig, Init, LogStdRange, Torso};
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,15 @@ impl Default for ModelConfig {
 }
 
 impl ModelConfig {
+    /// The defaults for an algorithm. In shared layers the loss of values, whose gradient grows with returns,
+    /// outweighs a surrogate, whose advantages are standardised or clipped.
+    pub(super) fn for_algorithm(algorithm: &AlgorithmConfig) -> Self {
+        match algorithm {
+            AlgorithmConfig::Impala(_) => Self::default(),
+            AlgorithmConfig::Appo(_) | AlgorithmConfig::Ppo(_) => Self { torso: Torso::Separate, ..Self::default() },
+        }
+    }
+
     /// The distribution of continuous actions, `gaussian` within `log_std_range`: what
     /// [`Policy::with_gaussian`](pronk_policy::Policy::with_gaussian) takes.
     pub fn gaussian(&self) -> GaussianConfig {

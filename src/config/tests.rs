@@ -157,6 +157,54 @@ fn a_file_has_a_table_for_each_group_or_its_keys_at_the_top() {
 }
 
 #[test]
+fn a_setting_that_a_file_does_not_name_takes_the_default_of_its_algorithm() {
+    for (algorithm, expected) in [
+        ("impala", TrainerConfig::default()),
+        ("appo", TrainerConfig::for_algorithm(AppoConfig::default())),
+        ("ppo", TrainerConfig::for_algorithm(PpoConfig::default())),
+    ] {
+        let config = read(&format!(r#"{{"algorithm": {{"{algorithm}": {{}}}}}}"#)).unwrap();
+        assert_eq!(config, expected);
+        assert_eq!((config.check(), config.check_columns()), (Ok(()), Ok(())));
+        // What is written names every setting, so it reads back the same whatever the defaults become.
+        assert_eq!(read(&serde_json::to_string(&config).unwrap()).unwrap(), config);
+        // A setting wins wherever it stands, also one that is IMPALA's default, and null.
+        for named in [
+            r#""grad_clip": 40.0, "num_sgd_iter": 1, "sgd_minibatch_size": null, "train_batch_size": 500"#,
+            r#""learner": {"grad_clip": 40.0, "num_sgd_iter": 1, "sgd_minibatch_size": null, "train_batch_size": 500}"#,
+        ] {
+            let config = read(&format!(r#"{{{named}, "algorithm": {{"{algorithm}": {{}}}}}}"#)).unwrap();
+            assert_eq!(config.learner, LearnerConfig::default(), "{algorithm}: {named}");
+        }
+    }
+}
+
+#[test]
+fn a_default_minibatch_fits_the_fragments_and_devices_of_the_file() {
+    let minibatch = |settings: &str| {
+        let config = read(&format!(r#"{{{settings}, "algorithm": {{"ppo": {{}}}}}}"#)).unwrap();
+        let checked = config.check().and_then(|()| config.check_columns());
+        (config.learner.sgd_minibatch_size.map(NonZeroUsize::get), checked)
+    };
+    assert_eq!(minibatch(r#""rollout_fragment_length": 64"#), (Some(192), Ok(())));
+    assert_eq!(minibatch(r#""rollout_fragment_length": 1000"#), (Some(1000), Ok(())));
+    assert_eq!(minibatch(r#""rollout_fragment_length": 1"#), (Some(250), Ok(())));
+    assert_eq!(minibatch(r#""devices": ["cpu", "cpu"]"#), (Some(300), Ok(())));
+    assert_eq!(
+        minibatch(r#""rollout_fragment_length": 64, "devices": ["cpu", "cpu", "cpu", "cpu"]"#),
+        (Some(256), Ok(()))
+    );
+    // Nothing is made of what is refused anyway, and no panic.
+    for wrong in
+        [r#""rollout_fragment_length": 0"#, r#""rollout_fragment_length": 18446744073709551615"#, r#""devices": []"#]
+    {
+        assert!(minibatch(wrong).1.is_err(), "{wrong}");
+    }
+    // A minibatch that the file names is the file's.
+    assert_eq!(minibatch(r#""sgd_minibatch_size": 70"#).0, Some(70));
+}
+
+#[test]
 fn what_is_wrong_in_a_file_is_refused_by_its_key() {
     let wrong = [
         (r#"{"learning_rate": 1}"#, ["`learning_rate`", "`learner`"]),

@@ -20,7 +20,8 @@ use super::surrogate::{
 };
 use crate::{Advantages, Algorithm, LearnError, LossInputs, Schedule, UpdateRhythm};
 
-/// Settings of [`Ppo`]. Names and defaults are RLlib's, where it has them.
+/// Settings of [`Ppo`]. Names are RLlib's, where it has them. The defaults are the literature's: RLlib's bound on
+/// the error of values, 10, keeps values of more than a few from being learned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PpoConfig {
@@ -53,14 +54,14 @@ impl Default for PpoConfig {
     fn default() -> Self {
         Self {
             gamma: 0.99,
-            lambda: 1.0,
+            lambda: 0.95,
             use_gae: true,
             standardize_advantages: true,
-            clip_param: 0.3,
+            clip_param: 0.2,
             vf_loss_coeff: 1.0,
-            vf_clip_param: Some(10.0),
+            vf_clip_param: None,
             entropy_coeff: Schedule::Constant(0.0),
-            kl_coeff: 0.2,
+            kl_coeff: 0.0,
             kl_target: 0.01,
             kl_update_frequency: None,
         }
@@ -106,7 +107,7 @@ impl PpoConfig {
 /// ```
 ///
 /// # Source
-/// Schulman et al. 2017, *Proximal Policy Optimization Algorithms*; defaults of RLlib 2.2.
+/// Schulman et al. 2017, *Proximal Policy Optimization Algorithms*.
 #[derive(Clone, Debug)]
 pub struct Ppo {
     config: PpoConfig,
