@@ -23,6 +23,7 @@ mod tests;
 mod workers;
 
 use pronk_learner::{Algorithm, AlgorithmConfig};
+use pronk_policy::{ObsDtype, Space};
 use pronk_rollout::NormalizerConfig;
 use serde::{Deserialize, Serialize};
 
@@ -113,11 +114,16 @@ impl TrainerConfig {
         Self { algorithm, learner, model, ..Self::default() }
     }
 
-    /// What a single-agent run normalises, rewards by the discount of `own`, if the algorithm is the user's own.
+    /// What a single-agent run with these observations normalises, rewards by the discount of `own`, if the
+    /// algorithm is the user's own.
     ///
     /// # Errors
     /// Rewards are to be normalised, and `own` has no discount.
-    pub(crate) fn normalizer(&self, own: Option<&dyn Algorithm>) -> Result<NormalizerConfig, ConfigError> {
+    pub(crate) fn normalizer(
+        &self,
+        observation: &Space,
+        own: Option<&dyn Algorithm>,
+    ) -> Result<NormalizerConfig, ConfigError> {
         let return_gamma = match (self.workers.normalize_rewards, own) {
             (false, _) => None,
             (true, None) => Some(self.algorithm.gamma()),
@@ -134,7 +140,9 @@ impl TrainerConfig {
                 })?)
             }
         };
-        let observations = self.workers.observation_filter == ObservationFilter::MeanStdFilter;
+        let filters = self.workers.observation_filter == ObservationFilter::MeanStdFilter;
+        // The network brings bytes to one scale by their bounds.
+        let observations = filters && observation.obs_dtype() == ObsDtype::F32;
         Ok(NormalizerConfig { observations, return_gamma })
     }
 }

@@ -11,7 +11,7 @@ use pronk::rollout::{
     CallMonitor, EnvTasks, MultiAgentEnv, MultiAgentFactory, VectorContext, VectorEnv, probe_multi_agent_spec,
     probe_spec,
 };
-use pronk::{EnvFactory, EnvFailure, MultiAgentConfig, Vectorised};
+use pronk::{EnvFactory, EnvFailure, MultiAgentConfig, Space, Vectorised};
 use serde_json::json;
 
 use crate::run_file::{EnvOptions, Policies, Timeout};
@@ -137,23 +137,27 @@ impl Environment {
         let wrappers: Vec<Wrapper> = options.wrappers.iter().cloned().map(Wrapper::from).collect();
         let (kwargs, python) = (options.kwargs.clone(), options.python.clone());
         let (max_episode_steps, action_mask) = (options.max_episode_steps, options.action_mask);
+        let channels_first = options.channels_first.unwrap_or(true);
         match name.split_once(':') {
             Some(("gymnasium", id)) if !id.is_empty() => {
-                let env = Gymnasium { kwargs, python, max_episode_steps, action_mask, wrappers, ..Gymnasium::new(id) };
+                let own = Gymnasium::new(id);
+                let env = Gymnasium { kwargs, python, max_episode_steps, action_mask, channels_first, wrappers, ..own };
                 Ok(single(process(env.into())))
             }
             Some(("atari", game)) if !game.is_empty() => {
                 options.refuse(name, "max_episode_steps", max_episode_steps.is_some())?;
                 options.refuse(name, "action_mask", action_mask)?;
                 options.refuse(name, "wrappers", !wrappers.is_empty())?;
+                options.refuse(name, "channels_first", options.channels_first.is_some())?;
                 Ok(single(process(AtariVector { kwargs, python, ..AtariVector::new(game) }.into())))
             }
             Some(("pettingzoo", module)) if !module.is_empty() => {
                 // Each environment has a process of its own, and rewards are as they come.
                 options.refuse(name, "envs_per_process", options.envs_per_process.is_some())?;
                 options.refuse(name, "clip_rewards", options.clip_rewards.is_some())?;
+                let own = PettingZoo::new(module);
                 let env =
-                    PettingZoo { kwargs, python, max_episode_steps, action_mask, wrappers, ..PettingZoo::new(module) };
+                    PettingZoo { kwargs, python, max_episode_steps, action_mask, channels_first, wrappers, ..own };
                 Ok(several(process(env.into())))
             }
             _ => Err(EnvironmentError::Unknown { name: name.to_owned(), nearest: nearest(name) }),
@@ -191,12 +195,13 @@ impl MultiAgent {
 }
 
 /// The keys of [`EnvOptions`].
-const OPTIONS: [&str; 10] = [
+const OPTIONS: [&str; 11] = [
     "python",
     "envs_per_process",
     "kwargs",
     "max_episode_steps",
     "action_mask",
+    "channels_first",
     "clip_rewards",
     "wrappers",
     "start_timeout",
@@ -205,6 +210,13 @@ const OPTIONS: [&str; 10] = [
 ];
 
 impl EnvOptions {
+    /// The options for policies that observe these spaces: those that were trained on images with their
+    /// channels last still see them so, if the options do not say.
+    pub(crate) fn as_seen<'a>(&self, mut observations: impl Iterator<Item = &'a Space>) -> Self {
+        let channels_first = observations.any(Space::looks_channels_last).then_some(false);
+        Self { channels_first: self.channels_first.or(channels_first), ..self.clone() }
+    }
+
     /// Refuses every option: a native environment has none.
     fn refuse_all(&self, env: &str) -> Result<(), EnvironmentError> {
         let defaults = json!(Self::default());

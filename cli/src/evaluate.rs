@@ -107,8 +107,9 @@ impl Evaluate {
 
     fn play(&self, run: &RunDir, file: &RunFile) -> Result<(Evaluation, Option<Video>)> {
         let envs_per_process = file.config.workers.num_envs_per_worker;
-        let output = ChildOutput::default();
-        let env = Environment::named(&file.env, &file.env_options, envs_per_process, output);
+        let mut policies = if self.best { run.best_policies() } else { run.policies() }?;
+        let options = file.env_options.as_seen(policies.values().map(|policy| &policy.shape().obs));
+        let env = Environment::named(&file.env, &options, envs_per_process, ChildOutput::default());
         let env = env.map_err(|error| {
             unusable(match error {
                 EnvironmentError::Unknown { .. } => anyhow!(
@@ -119,7 +120,6 @@ impl Evaluate {
                 error => error.into(),
             })
         })?;
-        let mut policies = if self.best { run.best_policies() } else { run.policies() }?;
         let (n_episodes, seed) = (self.episodes.get(), self.seed.unwrap_or(SEED));
         let max_episode_steps = self.max_episode_steps.map(NonZeroU32::get);
         let max_episode_steps = max_episode_steps.or(file.config.evaluation.max_episode_steps);

@@ -79,8 +79,11 @@ impl Train {
         if let Some(folder) = resumed.as_ref().map(|run| &run.path).or(self.out.as_ref().filter(|_| self.overwrite)) {
             ensure_ended(folder).map_err(unusable)?;
         }
-        let file = self.settings(resumed.as_ref())?;
+        let mut file = self.settings(resumed.as_ref())?;
         let envs_per_worker = file.config.workers.num_envs_per_worker;
+        if let Some(Ok(checkpoints)) = resumed.as_ref().map(RunDir::checkpoints) {
+            file.env_options = file.env_options.as_seen(checkpoints.values().map(|from| &from.observation));
+        }
         let output = if self.quiet || self.json { ChildOutput::Logged } else { ChildOutput::Shown };
         let env = Environment::named(&file.env, &file.env_options, envs_per_worker, output).map_err(unusable)?;
         // Before the folder: what is refused makes none.

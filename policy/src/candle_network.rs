@@ -20,6 +20,7 @@ use crate::error::check_len;
 use crate::loaded::Place;
 use crate::network::Kept;
 use crate::params::check_layout;
+use crate::space::ByteScale;
 use crate::{
     Input, LoadedObs, Memory, Network, NetworkShape, NetworkSpec, ObsDtype, ObsLoader, ObsRef, OutputGrads, Outputs,
     ParamEntry, ParamLayout, Params, PolicyError, Rng, Space,
@@ -359,7 +360,15 @@ fn upload_obs(obs: ObsRef<'_>, space: &Space, device: &Device) -> candle_core::R
     match obs {
         ObsRef::F32(obs) => Tensor::from_slice(obs, dims, device),
         // Bytes are copied as bytes, a quarter of the size, and become floats on the device.
-        ObsRef::U8(obs) => Tensor::from_slice(obs, dims, device)?.to_dtype(DType::F32)?.affine(1.0 / 255.0, 0.0),
+        ObsRef::U8(obs) => {
+            let one = dims[1..].to_vec();
+            let floats = Tensor::from_slice(obs, dims, device)?.to_dtype(DType::F32)?;
+            let Some(ByteScale { low, factor }) = space.byte_scale() else {
+                return floats.affine(1.0 / 255.0, 0.0);
+            };
+            let above = floats.broadcast_sub(&Tensor::from_vec(low, one.as_slice(), device)?)?;
+            above.broadcast_mul(&Tensor::from_vec(factor, one, device)?)
+        }
     }
 }
 

@@ -22,6 +22,7 @@ use std::sync::Arc;
 pub use self::helping::{Helper, Helpers};
 
 use self::micro_batch::MicroBatch;
+use self::observations::Reading;
 use self::packing::Packing;
 use self::share::{Layers, Pass, Share};
 use self::sharing::{Next, Returns};
@@ -118,7 +119,8 @@ impl CpuNetwork {
         let images = towers.iter().any(Tower::has_images);
         let widest = towers.iter().map(Tower::widest).max().unwrap_or(1);
         let piece_rows = if images { PIECE_IMAGES } else { (PIECE_NUMBERS / widest).clamp(16, 256) };
-        let layers = Layers { towers, packing, obs_len, state_len, images, piece_rows };
+        let reading = Reading { obs_len, images, byte_scale: spec.obs.byte_scale() };
+        let layers = Layers { towers, packing, reading, state_len, piece_rows };
         Ok(Self {
             shape: spec.shape(),
             layout,
@@ -155,7 +157,6 @@ impl CpuNetwork {
 
     /// Copies the batch into the micro-batches of the shares.
     fn share_out(&mut self, input: &Input<'_>) {
-        let Layers { obs_len, state_len, images, .. } = *self.layers;
         let spans = self.layers.spans(input);
         let pieces = spans.len();
         let shares = pieces.min(SHARES);
@@ -171,7 +172,7 @@ impl CpuNetwork {
             let most = share.pieces.len().max(share.used);
             share.pieces.resize_with(most, MicroBatch::default);
             for (piece, span) in share.pieces[..share.used].iter_mut().zip(spans.by_ref()) {
-                piece.load(input, span, obs_len, state_len, images);
+                piece.load(input, span, &self.layers.reading, self.layers.state_len);
             }
         }
     }
@@ -193,7 +194,7 @@ impl Network for CpuNetwork {
     fn forward(&mut self, params: &Params, input: &Input<'_>, out: &mut Outputs) -> Result<(), PolicyError> {
         self.check(params, input)?;
         out.resize_for(input, &self.shape);
-        let Layers { towers, packing, obs_len, state_len, images, .. } = &*self.layers;
+        let Layers { towers, packing, reading, state_len, .. } = &*self.layers;
         let weights = if self.learning.is_of(params) {
             &*self.learning
         } else {
@@ -201,7 +202,7 @@ impl Network for CpuNetwork {
             &self.acting
         };
         for span in self.layers.spans(input).iter() {
-            self.acting_piece.load(input, span, *obs_len, *state_len, *images);
+            self.acting_piece.load(input, span, reading, *state_len);
             self.acting_piece.forward(towers, weights, Keep::Outputs, &mut self.acting_scratch);
             self.acting_piece.put_outputs(out);
         }

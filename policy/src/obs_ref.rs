@@ -3,7 +3,7 @@
 pub enum ObsRef<'a> {
     /// Stored as floats.
     F32(&'a [f32]),
-    /// Stored as bytes; networks scale them by 1/255.
+    /// Stored as bytes; networks scale them by the bounds of their space, pixels by 1/255.
     U8(&'a [u8]),
 }
 

@@ -2,11 +2,15 @@
 
 mod bounds;
 
+mod byte_scale;
+
 mod check;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+pub(crate) use self::byte_scale::ByteScale;
 
 /// The set of observations or actions (Gymnasium's `Discrete`, `MultiDiscrete` and `Box`).
 ///
@@ -57,7 +61,8 @@ pub enum Space {
 pub enum ObsDtype {
     /// 32-bit floats.
     F32,
-    /// Bytes, such as pixels. Networks scale them by 1/255.
+    /// Bytes, such as pixels. Networks scale them by their bounds, from 0 to 1: pixels, which have the bounds
+    /// 0 and 255, by 1/255.
     U8,
 }
 
@@ -88,6 +93,16 @@ impl Space {
                 _ => None,
             },
             _ => None,
+        }
+    }
+
+    /// Whether its shape is that of an image with its channels last, `[height, width, channels]` with 1, 3 or
+    /// 4 channels; convolutional networks read `[channels, height, width]`.
+    pub fn looks_channels_last(&self) -> bool {
+        match self {
+            // Other axes of so few elements may be the channels.
+            Self::Box { shape, .. } => matches!(shape[..], [height, width, 1 | 3 | 4] if height.min(width) > 4),
+            _ => false,
         }
     }
 

@@ -26,7 +26,9 @@ use crate::{NetworkShape, ParamLayout, Params, PolicyError, Space, distribution_
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkSpec {
-    /// The observations.
+    /// The observations. A saved spec says of bytes that are no pixels that they are scaled by their bounds;
+    /// one that does not say so scales them by 1/255, [as pixels](Space::as_pixels).
+    #[serde(serialize_with = "Space::save_observed", deserialize_with = "Space::load_observed")]
     pub obs: Space,
     /// The number of inputs of the action distribution.
     pub dist_len: usize,

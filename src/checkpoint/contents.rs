@@ -27,7 +27,8 @@ pub struct Checkpoint {
     pub env: String,
     /// Name of the algorithm it was trained with.
     pub algorithm: String,
-    /// The observation space.
+    /// The observation space; of a policy that was trained before bytes were scaled by their bounds, with
+    /// those of [pixels](Space::as_pixels).
     pub observation: Space,
     /// The action space.
     pub action: Space,

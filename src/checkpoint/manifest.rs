@@ -145,6 +145,8 @@ struct Header {
 pub(super) struct PolicyEntry {
     env: String,
     algorithm: String,
+    /// As [the networks read it](Space::load_observed).
+    #[serde(serialize_with = "Space::save_observed", deserialize_with = "Space::load_observed")]
     observation_space: Space,
     action_space: Space,
     /// The network, unless it is custom.

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pronk_metrics::NormalizerMoments;
-use pronk_policy::Params;
+use pronk_policy::{ObsDtype, Params, Space};
 use pronk_rollout::CartPole;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -290,6 +290,30 @@ fn a_checkpoint_from_before_there_were_scales_and_groups_still_loads() {
     assert_eq!(checkpoint.config, saved.config);
     assert_eq!(checkpoint.normalizer, NormalizerMoments::default());
     assert!(checkpoint.policy().is_ok());
+}
+
+#[test]
+fn a_checkpoint_that_does_not_say_how_bytes_are_scaled_is_of_pixels() {
+    let (dir, run) = saved();
+    let mut saved = only(&run);
+    let codes = Space::Box { low: vec![0.0; 4], high: vec![4.0; 4], shape: vec![4], dtype: ObsDtype::U8 };
+    saved.observation = codes.clone();
+    saved.network.as_mut().unwrap().obs = codes.clone();
+    saved.save(dir.path()).unwrap();
+    let spaces = || {
+        let loaded = Checkpoint::load(dir.path()).unwrap();
+        (loaded.observation, loaded.network.unwrap().obs)
+    };
+    assert_eq!(spaces(), (codes.clone(), codes.clone()));
+    edit_entry(dir.path(), |entry| {
+        let mut unmark = |place: &str| {
+            let space = entry.pointer_mut(place).unwrap().as_object_mut().unwrap();
+            assert_eq!(space.remove("by_bounds"), Some(true.into()));
+        };
+        unmark("/observation_space");
+        unmark("/network/obs");
+    });
+    assert_eq!(spaces(), (codes.as_pixels(), codes.as_pixels()));
 }
 
 #[test]

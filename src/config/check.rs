@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use pronk_buffer::Gate;
 use pronk_learner::Schedule;
-use pronk_policy::{ObsDtype, Space};
 use pronk_rollout::{EnvFactory, Gather, RestartPolicy, WorkerReport};
 
 use super::{ConfigError, InferencePlacement, ObservationFilter, TrainerConfig};
@@ -79,16 +78,6 @@ impl TrainerConfig {
             return Err(refuse("inference", "shared", reason));
         }
         Ok(())
-    }
-
-    /// Refuses an observation filter for observations that are not floats.
-    pub(crate) fn check_observation(&self, observation: &Space) -> Result<(), ConfigError> {
-        if self.workers.observation_filter == ObservationFilter::NoFilter || observation.obs_dtype() == ObsDtype::F32 {
-            return Ok(());
-        }
-        let reason =
-            format!("observations of {observation} are bytes, which the network scales itself; leave it at NoFilter");
-        Err(refuse("observation_filter", self.workers.observation_filter, &reason))
     }
 
     /// Columns of one update of a single-agent run: a minibatch has whole columns.

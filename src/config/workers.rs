@@ -67,6 +67,6 @@ pub enum ObservationFilter {
     #[default]
     NoFilter,
     /// Normalises each component by running mean and standard deviation, and clips to ±10. The statistics
-    /// change between fragments only.
+    /// change between fragments only. Bytes are left to the network, which scales them by their bounds.
     MeanStdFilter,
 }

@@ -12,6 +12,9 @@ use crate::digest::Digest;
 /// The version of the format.
 pub(super) const FORMAT: u32 = 1;
 
+/// The same, of a run whose networks scale bytes by their bounds: in others they read pixels.
+pub(super) const SCALED_BY_BOUNDS: u32 = 2;
+
 /// The beginning of a record: what a replay has to agree with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Header {
@@ -36,9 +39,14 @@ pub(crate) struct Header {
 
 impl Header {
     /// Of a run that begins with these weights.
-    pub(crate) fn of(config: &TrainerConfig, env: &str, life: u64, weights: &ByPolicy<Params>) -> Self {
+    pub(crate) fn of(
+        config: &TrainerConfig,
+        (env, scales_by_bounds): (&str, bool),
+        life: u64,
+        weights: &ByPolicy<Params>,
+    ) -> Self {
         Self {
-            format: FORMAT,
+            format: if scales_by_bounds { SCALED_BY_BOUNDS } else { FORMAT },
             pronk: env!("CARGO_PKG_VERSION").to_owned(),
             // A config can always be written as JSON; an empty text would be refused when it is read.
             config: serde_json::to_string(config).unwrap_or_default(),

@@ -9,7 +9,7 @@ use pronk_metrics::StepLedger;
 use pronk_rollout::Gather;
 
 use super::data::RecordedFragments;
-use super::entry::{Entry, FORMAT, Header, Pass};
+use super::entry::{Entry, FORMAT, Header, Pass, SCALED_BY_BOUNDS};
 use super::error::RecordError;
 use super::frames::FrameReader;
 use super::verifier::Verifier;
@@ -63,9 +63,9 @@ impl Replay {
             Ok(None) => return Err(no_record("it ends before its header".to_owned())),
             Err(error) => return Err(error.of(&path)),
         };
-        if header.format != FORMAT {
+        if ![FORMAT, SCALED_BY_BOUNDS].contains(&header.format) {
             let reason = format!(
-                "it has format {}, written by pronk {}; this version reads format {FORMAT}",
+                "it has format {}, written by pronk {}; this version reads formats up to {SCALED_BY_BOUNDS}",
                 header.format, header.pronk
             );
             return Err(no_record(reason));
@@ -115,6 +115,11 @@ impl Replay {
     #[must_use]
     pub fn from_fragments(self) -> Self {
         Self { from_fragments: true, ..self }
+    }
+
+    /// Whether its networks multiplied every byte by 1/255, whatever its bounds.
+    pub(crate) fn reads_pixels(&self) -> bool {
+        self.header.format == FORMAT
     }
 
     /// Whether it trains on recorded fragments.

@@ -90,8 +90,7 @@ impl TrainerBuilder<OneAgent> {
     pub fn connect(self, to: impl Dial + 'static) -> ActingHost {
         let Self { parts: run, agents: OneAgent { env, algorithm } } = self;
         let spec = move |config: &TrainerConfig| {
-            let normalize = config.normalizer(algorithm.as_deref())?;
-            RunSpec::for_env(config, normalize, Arc::clone(&env), run.network.clone(), None)
+            RunSpec::for_env(config, Arc::clone(&env), algorithm.as_deref(), run.network.clone(), None, None)
         };
         ActingHost::new(Box::new(to), Box::new(spec))
     }
@@ -102,7 +101,7 @@ impl TrainerBuilder<SeveralAgents> {
     pub fn connect(self, to: impl Dial + 'static) -> ActingHost {
         let Self { parts: run, agents: SeveralAgents { env, agents, .. } } = self;
         let spec =
-            move |config: &_| RunSpec::for_agents(config, Arc::clone(&env), agents.clone(), run.network.as_ref());
+            move |config: &_| RunSpec::for_agents(config, Arc::clone(&env), agents.clone(), run.network.as_ref(), None);
         ActingHost::new(Box::new(to), Box::new(spec))
     }
 }

@@ -325,9 +325,8 @@ impl TrainerBuilder<OneAgent> {
         run.config.check()?;
         run.config.check_columns()?;
         let (mut checkpoints, found) = run.look_for_a_run()?;
-        let normalize = run.config.normalizer(algorithm.as_deref())?;
-        let checkpoint = checkpoints.remove(DEFAULT_POLICY);
-        let spec = RunSpec::for_env(&run.config, normalize, env, run.network.clone(), checkpoint)?;
+        let (own, from) = (run.network.clone(), checkpoints.remove(DEFAULT_POLICY));
+        let spec = RunSpec::for_env(&run.config, env, algorithm.as_deref(), own, from, run.replay.as_ref())?;
         let config = run.config.clone();
         // There is one policy, so this is called once.
         let mut own = algorithm;
@@ -373,7 +372,7 @@ impl TrainerBuilder<SeveralAgents> {
         run.config.check_for_agents()?;
         let (checkpoints, found) = run.look_for_a_run()?;
         agents.policies.extend(checkpoints.into_iter().map(|(policy, checkpoint)| (policy, Some(checkpoint))));
-        let spec = RunSpec::for_agents(&run.config, env, agents, run.network.as_ref())?;
+        let spec = RunSpec::for_agents(&run.config, env, agents, run.network.as_ref(), run.replay.as_ref())?;
         let config = run.config.clone();
         run.start(spec, found, move |policy| match &mut algorithm {
             Some(make) => make(policy),

@@ -39,23 +39,25 @@ pub(super) struct OwnNetworks {
 }
 
 impl Networks {
-    /// Networks for an environment: from `own`, or else from the config.
+    /// Networks for an environment: from `own`, or else from the config. A run that `goes_on` has those that
+    /// it had before, whatever the order of its axes.
     pub(super) fn new(
         own: Option<Arc<MakeNetwork>>,
         config: &TrainerConfig,
         env: &EnvSpec,
+        goes_on: bool,
     ) -> Result<Self, TrainError> {
         match own {
             Some(make) => {
                 config.check_own_network()?;
                 Self::own(make, env)
             }
-            None => Self::described(config, env),
+            None => Self::described(config, env, goes_on),
         }
     }
 
     /// The config's network for an environment.
-    fn described(config: &TrainerConfig, env: &EnvSpec) -> Result<Self, TrainError> {
+    fn described(config: &TrainerConfig, env: &EnvSpec, goes_on: bool) -> Result<Self, TrainError> {
         let spec = NetworkSpec {
             encoder: encoder(config, &env.observation),
             torso: config.model.torso,
@@ -65,10 +67,14 @@ impl Networks {
         };
         match spec.encoder {
             Encoder::Mlp { .. } => {}
-            Encoder::NatureCnn { .. } | Encoder::ImpalaCnn { .. } => spec.check().map_err(|error| {
-                let reason = format!("{error}; or set it to `flat`, which makes pixels the input of the hidden layers");
-                ConfigError::caused_by("model.vision", format!("{:?}", config.model.vision), &reason)
-            })?,
+            Encoder::NatureCnn { .. } | Encoder::ImpalaCnn { .. } => {
+                let axes = if goes_on { Ok(()) } else { check_axes(&spec.obs) };
+                axes.and_then(|()| spec.check().map_err(|error| error.to_string())).map_err(|error| {
+                    let reason =
+                        format!("{error}; or set it to `flat`, which makes pixels the input of the hidden layers");
+                    ConfigError::caused_by("model.vision", format!("{:?}", config.model.vision), &reason)
+                })?;
+            }
         }
         let (acting, learning) = (config.workers.acting_precision, config.learner.learning_precision);
         Ok(Self::Described(Described { spec, acting, learning }))
@@ -220,6 +226,25 @@ pub(super) fn helpers(config: &TrainerConfig) -> Result<Helpers, TrainError> {
     };
     Helpers::new(helpers, helpers.saturating_sub(workers))
         .map_err(|error| ConfigError::caused_by("num_learner_threads", all, &error).into())
+}
+
+/// Refuses images whose channels come last, for a network that reads them first.
+fn check_axes(observation: &Space) -> Result<(), String> {
+    match observation {
+        Space::Box { shape, .. } => match shape[..] {
+            [height, width, channels] if observation.looks_channels_last() => Err(format!(
+                "observations of shape [{height}, {width}, {channels}] seem to be height × width × channels, and a \
+                 convolutional network would read {height} channels of {width} × {channels} pixels: transpose them to \
+                 [{channels}, {height}, {width}] in the environment"
+            )),
+            [channels @ (1 | 3 | 4), height, width @ (1 | 3 | 4)] if height > 4 => {
+                tracing::warn!("images are read as {channels} channels × height {height} × width {width}");
+                Ok(())
+            }
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    }
 }
 
 /// The config's encoder for these observations.

@@ -1,6 +1,7 @@
 //! [`RunSpec`]: the environments, networks and policies of a run, checked against each other.
 
 mod evaluation;
+mod fit;
 mod hosts;
 
 use std::collections::BTreeMap;
@@ -19,13 +20,15 @@ use pronk_rollout::{
     WorkerSeat, probe_spec,
 };
 
+use self::fit::{as_networks_read, check_fits};
 use super::networks::{MakeNetwork, Networks};
 use super::remains::Counters;
 use crate::checkpoint::{Checkpoint, CheckpointError};
-use crate::config::{ConfigError, ModelConfig, OptType, TrainerConfig};
+use crate::config::{ConfigError, ModelConfig, ObservationFilter, OptType, TrainerConfig};
 use crate::digest::Digest;
 use crate::error::TrainError;
 use crate::multi_agent::MultiAgentConfig;
+use crate::record::Replay;
 
 /// The random stream of initial weights.
 const INIT_STREAM: u64 = 0x0057_4549_4748_5453;
@@ -83,18 +86,23 @@ enum Training {
 
 impl RunSpec {
     /// For single-agent environments: probes one, makes its network (`own` or the config's), and checks the
-    /// checkpoint that the run resumes from.
+    /// checkpoint that the run resumes from; `replay` is the record that it repeats.
     pub(super) fn for_env(
         config: &TrainerConfig,
-        normalize: NormalizerConfig,
         env: Arc<dyn EnvFactory>,
+        algorithm: Option<&dyn Algorithm>,
         own: Option<Arc<MakeNetwork>>,
         checkpoint: Option<Checkpoint>,
+        replay: Option<&Replay>,
     ) -> Result<Self, TrainError> {
         config.check_env(env.as_ref())?;
-        let spec = probe_spec(env.as_ref(), config.seed)?;
-        config.check_observation(&spec.observation)?;
-        let networks = Networks::new(own, config, &spec)?;
+        let spec = as_networks_read(probe_spec(env.as_ref(), config.seed)?, checkpoint.as_ref(), replay);
+        let normalize = config.normalizer(&spec.observation, algorithm)?;
+        if config.workers.observation_filter != ObservationFilter::NoFilter && !normalize.observations {
+            tracing::info!(observations = %spec.observation, "bytes are scaled by their bounds, not by `observation_filter`");
+        }
+        let goes_on = checkpoint.is_some() || replay.is_some();
+        let networks = Networks::new(own, config, &spec, goes_on)?;
         if let Some(checkpoint) = &checkpoint {
             check_fits(&spec, normalize, &networks, checkpoint)?;
         }
@@ -127,6 +135,7 @@ impl RunSpec {
         env: Arc<dyn MultiAgentFactory>,
         agents: MultiAgentConfig,
         own: Option<&Arc<MakeNetwork>>,
+        replay: Option<&Replay>,
     ) -> Result<Self, TrainError> {
         let specs = agents.policy_specs(env.as_ref(), config.seed)?;
         let name = specs.values().next().map(|spec| spec.name.clone()).unwrap_or_default();
@@ -135,7 +144,9 @@ impl RunSpec {
         for (stream, (policy, spec)) in (1..).zip(specs) {
             let of_policy = |cause| TrainError::of_policy(&policy, cause);
             let checkpoint = agents.policies[&policy].clone();
-            let networks = Networks::new(own.cloned(), config, &spec).map_err(of_policy)?;
+            let spec = as_networks_read(spec, checkpoint.as_ref(), replay);
+            let goes_on = checkpoint.is_some() || replay.is_some();
+            let networks = Networks::new(own.cloned(), config, &spec, goes_on).map_err(of_policy)?;
             if let Some(checkpoint) = &checkpoint {
                 check_fits(&spec, NormalizerConfig::default(), &networks, checkpoint)
                     .map_err(|cause| of_policy(cause.into()))?;
@@ -185,6 +196,11 @@ impl RunSpec {
             Training::Frozen(params) => Some((policy, &**params)),
             Training::Learns(_) => None,
         }))
+    }
+
+    /// Whether a network scales bytes by other bounds than those of pixels.
+    pub(super) fn scales_by_bounds(&self) -> bool {
+        self.policies.values().any(|policy| policy.spec.observation.scales_by_bounds())
     }
 
     /// The policies, each with its spaces as a single-agent environment would have them.
@@ -453,35 +469,6 @@ fn check_recurrent_settings(config: &TrainerConfig, state_len: usize) -> Result<
         (0, 0, InitialState::Zero) => refuse("model.initial_state", "zero".to_owned()),
         _ => Ok(()),
     }
-}
-
-/// Refuses a checkpoint of other spaces, normalisation or network, and names the difference.
-fn check_fits(
-    spec: &EnvSpec,
-    normalize: NormalizerConfig,
-    networks: &Networks,
-    checkpoint: &Checkpoint,
-) -> Result<(), CheckpointError> {
-    if checkpoint.observation != spec.observation {
-        return Err(CheckpointError::DoesNotFit { what: "observation space" });
-    }
-    if checkpoint.action != spec.action {
-        return Err(CheckpointError::DoesNotFit { what: "action space" });
-    }
-    check_normalized(normalize, checkpoint)?;
-    networks.check_fits(checkpoint)
-}
-
-/// Weights trained on normalised data do not fit raw data, nor the other way round.
-fn check_normalized(normalize: NormalizerConfig, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
-    let theirs = &checkpoint.normalizer;
-    if normalize.observations != theirs.observations.is_some() {
-        return Err(CheckpointError::DoesNotFit { what: "`observation_filter`" });
-    }
-    if normalize.return_gamma.is_some() != theirs.returns.is_some() {
-        return Err(CheckpointError::DoesNotFit { what: "`normalize_rewards`" });
-    }
-    Ok(())
 }
 
 /// `value`, which the config check has found to be above 0.

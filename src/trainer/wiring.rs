@@ -116,7 +116,7 @@ pub(super) fn connect(
     publisher.resume(moments);
     let log = match recording.is_some() || replay.is_some() || config.results.weights_digest {
         true => {
-            let header = Header::of(config, &spec.env, spec.life, &weights.load().weights);
+            let header = Header::of(config, (&spec.env, spec.scales_by_bounds()), spec.life, &weights.load().weights);
             let log = record::start(header, recording.as_ref(), replay.as_ref())?;
             saved_log.into_iter().for_each(|saved| log.resume(saved));
             Some(log)

@@ -86,6 +86,13 @@ impl Stepped {
         envs.step(actions, VectorStep { t: 0, obs: ObsMut::from(obs.view_mut()), rewards, ends, final_obs })
     }
 
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self.obs.view() {
+            ObsView::U8(obs) => obs,
+            ObsView::F32(_) => panic!("observations are floats"),
+        }
+    }
+
     pub(crate) fn floats(&self) -> &[f32] {
         match self.obs.view() {
             ObsView::F32(obs) => obs,

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod async_envs;
+mod axes;
 mod bad_input;
 mod bottleneck;
+mod bytes;
 mod candle_models;
 mod checkpoints;
 mod crash;

@@ -132,7 +132,7 @@ fn episode_returns_stay_those_of_the_environment() {
 }
 
 #[test]
-fn bytes_and_several_agents_are_refused_with_the_reason() {
+fn several_agents_are_refused_with_the_reason_and_bytes_are_left_alone() {
     struct Pixels;
     impl Env for Pixels {
         fn spec(&self) -> pronk::EnvSpec {
@@ -151,7 +151,8 @@ fn bytes_and_several_agents_are_refused_with_the_reason() {
         assert_eq!(error.field, field, "{error}");
         assert!(error.reason.len() > 20, "{error}");
     };
-    refused(Trainer::new(filtered(small(0)), |_: &EnvContext| Pixels).err(), "observation_filter");
+    let pixels = Trainer::new(filtered(small(0)), |_: &EnvContext| Pixels).unwrap().run(iterations(2)).unwrap();
+    assert!(only(&pixels).obs_normalizer().is_none(), "the network scales them");
     let agents = || MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
     let games =
         |config| Trainer::builder(config).multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents()).build().err();

@@ -25,6 +25,9 @@ pub(crate) struct EnvOptions {
     pub(crate) max_episode_steps: Option<u32>,
     /// Whether infos, or of `pettingzoo:…` observations, have an `action_mask`; not of `atari:…`.
     pub(crate) action_mask: bool,
+    /// Whether images with their channels last are turned to channels first; `None` for yes, but as it was
+    /// for a policy that exists. Not of `atari:…`.
+    pub(crate) channels_first: Option<bool>,
     /// Clips the rewards that are learned from to ± this; not of `pettingzoo:…`.
     pub(crate) clip_rewards: Option<f32>,
     /// Wrappers, innermost first; not of `atari:…`.
@@ -113,6 +116,7 @@ impl Default for EnvOptions {
             kwargs: Map::new(),
             max_episode_steps: None,
             action_mask: false,
+            channels_first: None,
             clip_rewards: None,
             wrappers: Vec::new(),
             start_timeout: None,

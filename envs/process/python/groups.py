@@ -90,7 +90,8 @@ class GymnasiumGroup:
         env = self.envs[0]
         self.renders = render and env.render_mode == "rgb_array"
         self.fps = round(env.metadata.get("render_fps") or 0)
-        self.agents = [Agent("agent", env.observation_space, env.action_space, config["action_mask"])]
+        flags = config["action_mask"], config["channels_first"]
+        self.agents = [Agent("agent", env.observation_space, env.action_space, *flags)]
         limit = env.spec.max_episode_steps if env.spec else None
         self.max_episode_steps = None if limit is None else operator.index(limit)
         self.one_by_one = True
@@ -293,6 +294,7 @@ class PettingZooGroup:
         make = load_named(f"{config['module']}:parallel_env")
         self.env = wrapped(make(**config["kwargs"]), config["wrappers"])
         self.has_mask, self.max_episode_steps = config["action_mask"], config["max_episode_steps"]
+        self.channels_first = config["channels_first"]
         self.agents = [self.agent(key) for key in self.env.possible_agents]
         self.one_by_one = self.renders = False
 
@@ -307,7 +309,7 @@ class PettingZooGroup:
                 raise Refusal(
                     "its observation has an `action_mask`: switch `action_mask` on, or leave it out with a wrapper"
                 )
-            agent = Agent(str(key), shown, self.env.action_space(key), self.has_mask)
+            agent = Agent(str(key), shown, self.env.action_space(key), self.has_mask, self.channels_first)
         agent.key, agent.holds_mask = key, holds_mask
         return agent
 
@@ -378,7 +380,7 @@ def naming(agent):
         raise Refusal(f"agent {agent}: {refusal}") from None
 
 
-SHARED_KEYS = {"kind", "kwargs", "wrappers", "max_episode_steps", "action_mask"}
+SHARED_KEYS = {"kind", "kwargs", "wrappers", "max_episode_steps", "action_mask", "channels_first"}
 KINDS = {
     "gymnasium": (GymnasiumGroup, SHARED_KEYS | {"id"}),
     "atari_vector": (AtariVectorGroup, {"kind", "game", "kwargs"}),

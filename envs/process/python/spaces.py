@@ -19,9 +19,9 @@ Leaf = collections.namedtuple("Leaf", "where keys space")
 class Agent:
     """What the hello says of an agent. Its sections of the memory become further attributes."""
 
-    def __init__(self, name, observation_space, action_space, has_mask):
+    def __init__(self, name, observation_space, action_space, has_mask, channels_first=False):
         self.name = name
-        self.observation = stored_observation(observation_space)
+        self.observation = stored_observation(observation_space, channels_first)
         self.action = stored_action(action_space)
         if has_mask and self.action.dtype != "u4":
             raise Refusal("actions are numbers, but only choices have an action mask: switch `action_mask` off")
@@ -108,18 +108,32 @@ def described_box(shape, dtype, bounds):
     return {"box": {"low": low, "high": high, "shape": list(shape), "dtype": dtype}}
 
 
-def stored_observation(space):
+def is_channels_last(space):
+    """Whether it has images of bytes with their channels last: then the two axes before are too long to be channels."""
+    is_image = isinstance(space, spaces.Box) and space.dtype == "u1" and len(space.shape) == 3
+    return is_image and space.shape[2] in (1, 3, 4) and min(space.shape[:2]) > 4
+
+
+def stored_observation(space, channels_first):
     leaves = leaves_of(space, "observation")
     sizes = [observed_len(leaf.space) for leaf in leaves]
     is_alone, is_box = not leaves[0].keys, isinstance(space, spaces.Box)
+    is_moved = is_alone and channels_first and is_channels_last(space)
     is_bytes = all(isinstance(leaf.space, spaces.Box) and leaf.space.dtype == "u1" for leaf in leaves)
     if is_alone and not is_box:
         described = described_choices(leaves)
     else:
         shape = space.shape if is_alone else [sum(sizes)]
-        described = described_box(shape, "u8" if is_bytes else "f32", [observed_bounds(leaf.space) for leaf in leaves])
+        bounds = [observed_bounds(leaf.space) for leaf in leaves]
+        if is_moved:
+            bounds = [[np.moveaxis(side.reshape(shape), 2, 0).ravel() for side in bounds[0]]]
+            shape = [shape[2], *shape[:2]]
+        described = described_box(shape, "u8" if is_bytes else "f32", bounds)
 
     def bind(row):
+        if is_moved:
+            # The memory has channels first; the environment's values are written through this view of it.
+            row = np.moveaxis(row.reshape(shape), 0, 2)
         writers = [(leaf, writer(leaf, part)) for leaf, part in zip(leaves, split(row, sizes))]
         return writers[0][1] if is_alone else nested_writer(writers)
 
@@ -167,7 +181,9 @@ def bytes_writer(leaf, row):
     def write(value):
         if getattr(value, "shape", None) != shape or value.dtype != byte:
             value = shaped(value, leaf)
-            if value.dtype.kind not in "iu" or value.min() < 0 or value.max() > 255:
+            if value.dtype.kind not in "biu":
+                raise Refusal(f"{leaf.where} is {value.dtype}, expected whole numbers as in {shortened(leaf.space)}")
+            if value.min() < 0 or value.max() > 255:
                 raise Refusal(f"{leaf.where} is {value.dtype} from {value.min()} to {value.max()}, expected bytes")
         row[...] = value
 
@@ -178,7 +194,8 @@ def choice_writer(leaf, row):
     n, start = int(leaf.space.n), int(leaf.space.start)
 
     def write(value):
-        index = operator.index(value) - start
+        # A bool of numpy is no index.
+        index = operator.index(int(value) if getattr(value, "dtype", None) == bool else value) - start
         if not 0 <= index < n:
             raise Refusal(f"{leaf.where} is {value}, expected {start} to {start + n - 1}")
         row[:] = 0
@@ -194,7 +211,7 @@ def choices_writer(leaf, row):
     def write(value):
         value = shaped(value, leaf)
         indices = value.ravel() - start
-        if value.dtype.kind not in "iu" or (indices < 0).any() or (indices >= nvec).any():
+        if value.dtype.kind not in "biu" or (indices < 0).any() or (indices >= nvec).any():
             raise Refusal(f"{leaf.where} is {value}, expected a value of {shortened(leaf.space)}")
         row[:] = 0
         row[offsets + indices] = 1

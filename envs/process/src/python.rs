@@ -31,7 +31,8 @@ const VARS: [(&str, &str); 4] =
 /// `float32` or `float64` of any shape is a box of bytes or of `f32`. `Tuple` and `Dict` are flattened in the
 /// order of `gymnasium.spaces.utils.flatten`. In a flattened observation discrete parts are one-hot and bytes
 /// become numbers up to 255, unless all parts are bytes. A flattened action is either all discrete or all
-/// continuous. Other spaces are refused by name.
+/// continuous. Other spaces are refused by name. Images are turned to channels first, if
+/// [`channels_first`](Self::channels_first) is set.
 ///
 /// *Frames*: those of the mode `rgb_array`, if the environment has it. The mode is set for environments made
 /// to be drawn, unless `kwargs` has a `render_mode`.
@@ -74,6 +75,10 @@ pub struct Gymnasium {
     pub max_episode_steps: Option<u32>,
     /// Whether `info["action_mask"]` is an action mask.
     pub action_mask: bool,
+    /// Whether images of bytes whose channels come last, such as `(96, 96, 3)`, are observed with the
+    /// channels first, as `[3, 96, 96]`, which convolutional networks read. Policies of before read them as
+    /// they are.
+    pub channels_first: bool,
     /// The interpreter: a name in `PATH`, or a path, such as that of a virtual environment.
     #[serde(skip)]
     pub python: PathBuf,
@@ -88,6 +93,7 @@ impl Gymnasium {
             wrappers: Vec::new(),
             max_episode_steps: None,
             action_mask: false,
+            channels_first: true,
             python: "python3".into(),
         }
     }
@@ -213,6 +219,8 @@ pub struct PettingZoo {
     pub max_episode_steps: Option<u32>,
     /// Whether observations or infos have an `action_mask`.
     pub action_mask: bool,
+    /// As [`Gymnasium::channels_first`].
+    pub channels_first: bool,
     /// As [`Gymnasium::python`].
     #[serde(skip)]
     pub python: PathBuf,
@@ -227,6 +235,7 @@ impl PettingZoo {
             wrappers: Vec::new(),
             max_episode_steps: None,
             action_mask: false,
+            channels_first: true,
             python: "python3".into(),
         }
     }

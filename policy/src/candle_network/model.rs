@@ -58,7 +58,7 @@ pub trait CandleModel: Send {
 /// The input of a model.
 pub struct CandleInput {
     /// The observations as floats, `[rows, …]` with the shape of the observation space; bytes are scaled by
-    /// 1/255.
+    /// their bounds, from 0 to 1.
     pub obs: Tensor,
     /// The recurrent state; `None` for a feed-forward network.
     pub memory: Option<CandleMemory>,

@@ -1,7 +1,7 @@
 //! [`MicroBatch`]: rows of a batch with their activations, for any thread.
 
 use super::lstm::Steps;
-use super::observations::{Observations, Span};
+use super::observations::{Observations, Reading, Span};
 use super::tower::{Activations, Keep, Scratch, Tower};
 use super::weights::Weights;
 use crate::{Input, OutputGrads, Outputs};
@@ -23,9 +23,9 @@ pub(super) struct MicroBatch {
 
 impl MicroBatch {
     /// Copies its rows from a batch.
-    pub(super) fn load(&mut self, input: &Input<'_>, span: Span, obs_len: usize, state_len: usize, images: bool) {
+    pub(super) fn load(&mut self, input: &Input<'_>, span: Span, reading: &Reading, state_len: usize) {
         self.span = span;
-        self.obs.load(input, span, obs_len, images);
+        self.obs.load(input, span, reading);
         self.starts.clear();
         self.state.clear();
         self.state_len = state_len;

@@ -2,7 +2,18 @@ use std::ops::Range;
 
 use crate::cpu_network::image_layout::ImageLayout;
 use crate::ops::interleave;
+use crate::space::ByteScale;
 use crate::{Input, ObsRef};
+
+/// How a network reads observations.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub(super) obs_len: usize,
+    /// Whether its encoder is for images.
+    pub(super) images: bool,
+    /// Of bytes that are no pixels.
+    pub(super) byte_scale: Option<ByteScale>,
+}
 
 /// Observations of a micro-batch.
 #[derive(Debug, Default)]
@@ -33,17 +44,19 @@ impl Observations {
         }
     }
 
-    /// Copies rows of a batch. Bytes stay bytes for image encoders, which scale them later.
-    pub(super) fn load(&mut self, input: &Input<'_>, span: Span, obs_len: usize, images: bool) {
+    /// Copies rows of a batch. Pixels stay bytes for image encoders, which scale them later.
+    pub(super) fn load(&mut self, input: &Input<'_>, span: Span, reading: &Reading) {
+        let Reading { obs_len, images, .. } = *reading;
         self.rows = span.rows();
         self.numbers.clear();
         self.bytes.clear();
         let mut add = |range: Range<usize>| match input.obs {
             ObsRef::F32(obs) => self.numbers.extend_from_slice(&obs[range]),
-            ObsRef::U8(obs) if images => self.bytes.extend_from_slice(&obs[range]),
-            ObsRef::U8(obs) => {
-                self.numbers.extend(obs[range].iter().map(|&byte| f32::from(byte) * (1.0 / 255.0)));
-            }
+            ObsRef::U8(obs) => match &reading.byte_scale {
+                Some(scale) => scale.extend(&mut self.numbers, &obs[range]),
+                None if images => self.bytes.extend_from_slice(&obs[range]),
+                None => self.numbers.extend(obs[range].iter().map(|&byte| f32::from(byte) * (1.0 / 255.0))),
+            },
         };
         for row in span.first_rows() {
             let rows = row..row + span.columns;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::micro_batch::MicroBatch;
-use super::observations::Span;
+use super::observations::{Reading, Span};
 use super::packing::Packing;
 use super::sharing::Job;
 use super::tower::{Keep, Scratch, Tower};
@@ -18,9 +18,8 @@ const PIECE_COLUMNS: usize = 16;
 pub(super) struct Layers {
     pub(super) towers: Vec<Tower>,
     pub(super) packing: Packing,
-    pub(super) obs_len: usize,
+    pub(super) reading: Reading,
     pub(super) state_len: usize,
-    pub(super) images: bool,
     /// Rows of a micro-batch.
     pub(super) piece_rows: usize,
 }

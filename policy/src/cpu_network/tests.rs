@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod batch;
+mod bytes;
 mod conv;
 mod device;
 mod edges;

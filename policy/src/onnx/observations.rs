@@ -2,6 +2,7 @@
 
 use super::graph::{Graph, Tensor};
 use super::schema::{AttributeProto, DataType};
+use crate::space::ByteScale;
 use crate::{ObsDtype, ObsNormalizer, Space};
 
 /// The input `obs` and its floats, scaled or normalised, `[batch, …shape of the space]`.
@@ -13,8 +14,14 @@ pub(super) fn floats(graph: &mut Graph, space: &Space, normalizer: Option<&ObsNo
             let bytes = graph.input("obs", DataType::Uint8, &shape, &doc);
             let to_float = vec![AttributeProto::int("to", DataType::Float as i64)];
             let floats = graph.node_with("Cast", &[&bytes], "obs.floats", to_float);
-            let unit = graph.floats("obs.unit", &[], &[1.0 / 255.0]);
-            graph.node("Mul", &[&floats, &unit], "obs.scaled")
+            let Some(ByteScale { low, factor }) = space.byte_scale() else {
+                let unit = graph.floats("obs.unit", &[], &[1.0 / 255.0]);
+                return graph.node("Mul", &[&floats, &unit], "obs.scaled");
+            };
+            let low = graph.floats("obs.low", &shape, &low);
+            let factor = graph.floats("obs.factor", &shape, &factor);
+            let above = graph.node("Sub", &[&floats, &low], "obs.above");
+            graph.node("Mul", &[&above, &factor], "obs.scaled")
         }
         ObsDtype::F32 => {
             let floats = graph.input("obs", DataType::Float, &shape, &doc);

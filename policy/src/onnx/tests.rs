@@ -38,11 +38,14 @@ fn networks() -> Vec<(NetworkSpec, Space)> {
     let torques = Space::boxed(vec![-2.0, 0.0, -1.0], vec![2.0, f32::INFINITY, 1.0], vec![3]).unwrap();
     let actions = [discrete, choices, torques];
     let impala = Encoder::ImpalaCnn { channels: vec![4, 4], hidden: 8 };
+    let (low, high) = (vec![0.0, 1.0, 7.0], vec![4.0, 6.0, 7.0]);
+    let codes = Space::Box { low, high, shape: vec![3], dtype: crate::ObsDtype::U8 };
     let encoders = [
         (numbers(&[5]), relu(&[])),
         (numbers(&[2, 3]), relu(&[6, 4])),
         (Space::bytes(vec![2, 36, 40]).unwrap(), Encoder::NatureCnn { hidden: 8 }),
         (numbers(&[3, 9, 12]), impala),
+        (codes, relu(&[4])),
     ];
     let mut networks = Vec::new();
     for (obs, encoder) in &encoders {
@@ -246,6 +249,19 @@ fn a_mean_in_two_floats_keeps_the_digits_of_a_double() {
     normalizer.apply(&mut row).unwrap();
     assert!((by_graph - row[0]).abs() < 1e-6, "{by_graph} {}", row[0]);
     assert!(std[1] > 0.0, "0 / 0 is no observation");
+}
+
+#[test]
+fn bytes_that_are_no_pixels_are_scaled_by_their_bounds_in_the_graph() {
+    let (low, high) = (vec![0.0, 1.0, 7.0], vec![4.0, 6.0, 7.0]);
+    let obs = Space::Box { low: low.clone(), high, shape: vec![3], dtype: crate::ObsDtype::U8 };
+    let action = Space::discrete(2).unwrap();
+    let graph = |obs: &Space| model(&policy(&spec(obs, &action, relu(&[])), &action)).graph.unwrap();
+    let scaled = graph(&obs);
+    assert_eq!(floats(constant(&scaled, "obs.low")), low);
+    assert_eq!(floats(constant(&scaled, "obs.factor")), [0.25, 1.0 / 5.0, 1.0]);
+    let pixels = graph(&obs.as_pixels());
+    assert_eq!(floats(constant(&pixels, "obs.unit")), [1.0 / 255.0]);
 }
 
 #[test]

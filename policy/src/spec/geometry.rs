@@ -163,11 +163,15 @@ impl Encoder {
                 Err("the dense layer has width 0: give `hidden` a width, such as 512".into())
             }
             Self::NatureCnn { .. } => {
-                let Image { height, width, .. } = Image::of("NatureCnn", obs)?;
+                let Image { channels, height, width } = Image::of("NatureCnn", obs)?;
                 if height.min(width) < NATURE_MIN_SIDE {
+                    let advice = match obs.looks_channels_last() {
+                        true => "move the channels, which seem to be its last axis, to the front",
+                        false => "enlarge them, or take ImpalaCnn",
+                    };
                     return Err(format!(
-                        "NatureCnn needs images of at least {NATURE_MIN_SIDE}×{NATURE_MIN_SIDE}, these are {height}×{width}: \
-                         enlarge them, or take ImpalaCnn"
+                        "NatureCnn needs images of at least {NATURE_MIN_SIDE}×{NATURE_MIN_SIDE}, and reads the shape \
+                         [{channels}, {height}, {width}] as {channels} channels of {height}×{width}: {advice}"
                     ));
                 }
                 Ok(())

@@ -116,7 +116,11 @@ fn an_image_encoder_without_a_fitting_image_is_refused_with_the_reason() {
         assert!(discrete.contains(name) && discrete.contains("Discrete(9)"), "{discrete}");
     }
     let refused = refusal(with_image([4, 84, 35], Encoder::nature_cnn()));
-    assert!(refused.contains("at least 36×36, these are 84×35"), "{refused}");
+    let words = "at least 36×36, and reads the shape [4, 84, 35] as 4 channels of 84×35: enlarge them, or take";
+    assert!(refused.contains(words), "{refused}");
+    let turned = refusal(with_image([96, 96, 3], Encoder::nature_cnn()));
+    let words = "as 96 channels of 96×3: move the channels, which seem to be its last axis, to the front";
+    assert!(turned.contains(words) && !turned.contains("ImpalaCnn"), "{turned}");
     for encoder in [Encoder::NatureCnn { hidden: 0 }, Encoder::ImpalaCnn { channels: vec![4], hidden: 0 }] {
         assert!(refusal(with_image([4, 84, 84], encoder)).contains("dense layer has width 0"));
     }

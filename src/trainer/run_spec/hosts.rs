@@ -40,6 +40,9 @@ impl RunSpec {
         for (policy, spec) in &self.policies {
             facts.insert(format!("observation space of {policy}"), spec.spec.observation.to_string());
             facts.insert(format!("action space of {policy}"), spec.spec.action.to_string());
+            if spec.spec.observation.scales_by_bounds() {
+                facts.insert(format!("what scales the bytes of {policy}"), "their bounds".to_owned());
+            }
             for tensor in spec.networks.acting(&spec.spec)?.layout().entries() {
                 facts.insert(format!("shape of {} of {policy}", tensor.name), format!("{:?}", tensor.shape));
             }

@@ -13,7 +13,7 @@ fn told(kwargs: Value, vars: &[(&str, &str)]) -> (String, String) {
     kwargs.insert("file".to_owned(), folder.path().join("told").to_str().into());
     let mut envs = gymnasium("pronk_test_envs:Told-v0", kwargs.into());
     envs.program.vars.extend(vars.iter().map(|(name, value)| (name.into(), value.into())));
-    let error = envs.env().unwrap_err().to_string();
+    let error = envs.env().err().unwrap().to_string();
     (fs::read_to_string(folder.path().join("told")).unwrap_or_default(), error)
 }
 

@@ -133,6 +133,15 @@ fn agents_of_a_parallel_environment_keep_the_rules() {
 }
 
 #[test]
+fn agents_see_images_with_their_channels_first() {
+    let context = EnvContext { worker: 1, seed: 1, ..EnvContext::default() };
+    let envs = pettingzoo("pronk_test_parallel", json!({ "camera": true }));
+    let env = envs.make(&context, &CallMonitor::new()).unwrap();
+    assert_eq!(env.spec().agents[0].observation, Space::bytes(vec![3, 6, 5]).unwrap());
+    check_multi_agent_env(env, 1).unwrap();
+}
+
+#[test]
 fn agents_with_masks_keep_the_rules() {
     let context = EnvContext { worker: 1, seed: 1, ..EnvContext::default() };
     for place in ["observation", "info"] {

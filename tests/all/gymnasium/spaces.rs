@@ -1,13 +1,14 @@
 //! Spaces of Gymnasium become spaces of pronk, values go through both ways, and what cannot is refused by
 //! name.
 
+use pronk::buffer::ObsView;
 use pronk::env_process::{Gymnasium, ProcessEnvs, Wrapper};
 use pronk::policy::ObsDtype;
 use pronk::prelude::*;
 use pronk::{Space, check_env};
 use serde_json::json;
 
-use super::{Stepped, gymnasium, python, quiet};
+use super::{Stepped, gymnasium, object, python, quiet};
 
 fn envs(observation: &str, action: &str) -> ProcessEnvs {
     gymnasium("pronk_test_envs:Spaces-v0", json!({ "observation": observation, "action": action }))
@@ -31,6 +32,7 @@ fn observation_spaces_are_what_they_were() {
         ("box_f32", boxed(&[-1.0, f32::NEG_INFINITY], &[1.0, f32::INFINITY], &[2])),
         ("box_f64", boxed(&[-1.5; 6], &[2.5; 6], &[2, 3])),
         ("box_u8", bytes(&[2, 2, 3])),
+        ("codes", Space::Box { low: vec![0.0; 3], high: vec![4.0; 3], shape: vec![3], dtype: ObsDtype::U8 }),
         // Sorted by its keys: arm, hand, image.
         (
             "dict",
@@ -100,6 +102,61 @@ fn choices_are_counted_from_where_they_start() {
     assert_eq!(several.rewards, [3.0 + 1.0], "starts are 1 and 0");
 }
 
+/// An image of six rows of five pixels, whose elements count from `k` modulo 8, with its channels first.
+fn camera(k: u8) -> Vec<u8> {
+    let element = |channel: u8, pixel: u8| (k + 3 * pixel + channel) % 8;
+    (0..3).flat_map(|channel| (0..30).map(move |pixel| element(channel, pixel))).collect()
+}
+
+#[test]
+fn images_are_shown_with_their_channels_first() {
+    let envs = envs("camera", "discrete");
+    let Space::Box { high, shape, dtype, .. } = spec(&envs).observation else { panic!("a box") };
+    assert_eq!((shape, dtype), (vec![3, 6, 5], ObsDtype::U8));
+    assert_eq!(high, [vec![255.0; 60], vec![9.0; 30]].concat(), "the bounds are moved as well");
+    check_env(envs.env().unwrap(), 1).unwrap();
+    let mut stepped = Stepped::reset(&envs, 2).unwrap();
+    let ks = stepped.bytes().chunks(90).map(|image| image[0]).collect::<Vec<_>>();
+    for step in 1..5 {
+        stepped.step(ActionRef::Discrete(&[0, 0])).unwrap();
+        let expected: Vec<u8> = ks.iter().flat_map(|k| camera(k + step)).collect();
+        assert_eq!(stepped.bytes(), expected, "step {step}");
+    }
+    stepped.step(ActionRef::Discrete(&[0, 0])).unwrap();
+    let last: Vec<_> = stepped.final_obs.iter().collect();
+    assert_eq!(last.len(), 2, "the time limit");
+
+    let kwargs = object(json!({ "observation": "camera", "action": "discrete" }));
+    let as_it_is =
+        Gymnasium { kwargs, python: python(), channels_first: false, ..Gymnasium::new("pronk_test_envs:Spaces-v0") };
+    let Space::Box { shape, .. } = spec(&quiet(as_it_is)).observation else { panic!("a box") };
+    assert_eq!(shape, [6, 5, 3]);
+}
+
+#[test]
+fn the_images_of_atari_and_of_box2d_have_their_channels_first() {
+    for (id, shape) in [("ALE/Pong-v5", [3, 210, 160]), ("CarRacing-v3", [3, 96, 96])] {
+        let envs = quiet(Gymnasium { python: python(), ..Gymnasium::new(id) });
+        assert_eq!(spec(&envs).observation, Space::bytes(shape.to_vec()).unwrap(), "{id}");
+    }
+}
+
+#[test]
+fn bools_stand_for_0_and_1_where_a_space_has_whole_numbers() {
+    for observation in ["bits", "box_u8", "coin", "coins", "box_f32"] {
+        let kwargs = json!({ "observation": observation, "action": "discrete", "wrong": "bool" });
+        let mut stepped = Stepped::reset(&gymnasium("pronk_test_envs:Spaces-v0", kwargs), 1).unwrap();
+        for _ in 0..2 {
+            stepped.step(ActionRef::Discrete(&[0])).unwrap_or_else(|error| panic!("{observation}: {error}"));
+        }
+        let is_bit = match stepped.obs.view() {
+            ObsView::U8(obs) => obs.iter().all(|x| *x < 2) && obs.contains(&1),
+            ObsView::F32(obs) => obs.iter().all(|x| [0.0, 1.0].contains(x)),
+        };
+        assert!(is_bit, "{observation}: {:?}", stepped.obs);
+    }
+}
+
 #[test]
 fn the_parts_of_a_dict_stand_in_the_documented_order() {
     let mut dict = Stepped::reset(&envs("dict", "discrete"), 1).unwrap();
@@ -156,6 +213,7 @@ fn observations_that_are_not_of_their_space_are_errors() {
         ("box_f32", "shape", "observation has shape (1,), expected (2,)"),
         ("discrete", "range", "expected 5 to 8"),
         ("dict", "missing", "there is no observation['arm']"),
+        ("box_u8", "text", "expected whole numbers as in Box(0, 255, (2, 2, 3), uint8)"),
     ];
     for (observation, how, words) in wrong {
         let kwargs = json!({ "observation": observation, "action": "discrete", "wrong": how });

@@ -176,6 +176,12 @@ SPACES = {
     # Bounds that f32 does not have.
     "box_tenth": spaces.Box(-0.1, 0.7, (2,), np.float64),
     "box_u8": spaces.Box(0, 255, (2, 2, 3), np.uint8),
+    # Height, width, channels; the bounds of the last channel are its own.
+    "camera": spaces.Box(np.zeros((6, 5, 3)), np.broadcast_to([255, 255, 9], (6, 5, 3)), dtype=np.uint8),
+    "codes": spaces.Box(0, 4, (3,), np.uint8),
+    "bits": spaces.Box(0, 1, (3,), np.uint8),
+    "coin": spaces.Discrete(2),
+    "coins": spaces.MultiDiscrete([2, 2]),
     "scalar": spaces.Box(-1, 1, (), np.float32),
     "dict": spaces.Dict(
         {
@@ -215,8 +221,9 @@ class Spaces(gymnasium.Env):
     in the action space.
 
     `wrong` spoils observations from step 2 on: `shape` gives one of the wrong shape, `range` a choice that there is
-    not, `missing` a dict without its first part. With `masked`, `info["action_mask"]` forbids choice k % n of the first
-    choice; with `masked="forgotten"` only a reset gives it.
+    not, `missing` a dict without its first part, `bool` says which numbers are odd by bools, `text` by words. With
+    `masked`, `info["action_mask"]` forbids choice k % n of the first choice; with `masked="forgotten"` only a reset
+    gives it.
     """
 
     def __init__(self, observation="box_f32", action="discrete", wrong=None, masked=False):
@@ -274,6 +281,9 @@ def spoilt(seen, how):
         return {key: part for key, part in list(seen.items())[1:]}
     if how == "range":
         return seen + 100
+    if how in ("bool", "text"):
+        odd = np.asarray(seen) % 2 == 1
+        return odd.astype(str) if how == "text" else odd if odd.shape else odd[()]
     return np.asarray(seen).ravel()[:1] if how == "shape" else seen
 
 

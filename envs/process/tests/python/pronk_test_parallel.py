@@ -15,18 +15,22 @@ class Tag:
     possible_agents = ["runner", "chaser"]
     caught_after, cut_after = 4, 6
 
-    def __init__(self, fault="none", at=3, file=None, mask=None, lasts=None, blind=False):
+    def __init__(self, fault="none", at=3, file=None, mask=None, lasts=None, blind=False, camera=False):
         """`mask`: `"observation"` or `"info"`, where action masks are to be found. Then both have three actions.
 
         `blind`: who is cut off sees nothing any more.
 
+        `camera`: the runner sees images with their channels last.
+
         `lasts`: nobody is caught, nobody is cut off. A time limit has to be set from outside.
         """
-        self.blind = blind
+        self.blind, self.camera = blind, camera
         self.fault, self.mask, self.lasts = Fault(fault, at, file), mask, bool(lasts)
         self.agents, self.episode = [], 0
 
     def observation_space(self, agent):
+        if self.camera and agent == "runner":
+            return spaces.Box(0, 255, (6, 5, 3), np.uint8)
         plain = spaces.Box(-np.inf, np.inf, (3,)) if agent == "runner" else spaces.Box(0, 255, (2, 2), np.uint8)
         if self.mask != "observation":
             return plain
@@ -71,9 +75,11 @@ class Tag:
     def seen(self, actions):
         plain = {
             "runner": lambda action: np.array([self.steps, self.digit, action], np.float32),
+            "camera": lambda action: np.arange(90, dtype=np.uint8).reshape(6, 5, 3) + np.uint8(self.steps),
             "chaser": lambda action: np.array([[self.steps, self.digit], [7, abs(int(action))]], np.uint8),
         }
-        shown = {agent: plain[agent](action) for agent, action in actions.items()}
+        view = {"runner": "camera"} if self.camera else {}
+        shown = {agent: plain[view.get(agent, agent)](action) for agent, action in actions.items()}
         if self.mask != "observation":
             return shown
         return {agent: {"observation": part, "action_mask": self.possible()} for agent, part in shown.items()}

@@ -1,5 +1,5 @@
 use pronk_buffer::{ActionColumn, End, FinalObs, ObsColumn};
-use pronk_policy::{ActionSelection, Policy};
+use pronk_policy::{ActionSelection, Policy, PolicyError};
 
 use super::evaluation::EvaluateError;
 use super::plan::EvaluationPlan;
@@ -49,7 +49,7 @@ impl<'a, 'b> OneAgent<'a, 'b> {
         (context, n_envs): (&VectorContext, usize),
         (plan, monitor): (EvaluationPlan, &CallMonitor),
         spectator: Spectator<'a, 'b>,
-    ) -> Result<Self, EnvFailure> {
+    ) -> Result<Self, EvaluateError> {
         let envs = if spectator.looks() {
             let mut envs = factory.make_vector_to_render(context, n_envs, monitor)?;
             envs.keep_last_frames(0);
@@ -58,6 +58,12 @@ impl<'a, 'b> OneAgent<'a, 'b> {
             factory.make_vector(context, n_envs, monitor)?
         };
         let spec = envs.spec().clone();
+        let reads = &policy.shape().obs;
+        if !reads.has_axes_of(&spec.observation) {
+            let reason =
+                format!("it reads {reads}, and observations are {}: are the channels first?", spec.observation);
+            return Err(EvaluateError::Policy { env: spec.name, source: PolicyError::BadSpec { reason } });
+        }
         Ok(Self {
             policy,
             spectator,

@@ -98,7 +98,8 @@ impl<'a, 'b> SeveralAgents<'a, 'b> {
         let Actor { id, policy, .. } = &self.actors[number];
         let (observation, action) = (&policy.shape().obs, policy.action_space());
         let row = |space: &Space| (space.obs_len(), space.obs_dtype());
-        if row(observation) == row(&agent.observation) && *action == agent.action {
+        let has_rows = row(observation) == row(&agent.observation) && observation.has_axes_of(&agent.observation);
+        if has_rows && *action == agent.action {
             return Ok(number);
         }
         Err(MappingError::wrong_spaces(agent, (*id).clone(), episode_seed, (observation, action)))

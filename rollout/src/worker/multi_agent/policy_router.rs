@@ -2,8 +2,8 @@ use pronk_buffer::{BatchError, End, Fold, MultiAgentBatch, Pool, Tag, Versioned}
 use pronk_metrics::{ByPolicy, PolicyId, StateClock, Steps};
 use pronk_policy::{Params, Space};
 
-use crate::act::{MappingError, PolicyActor, PolicyMapping, SavedColumn, WorkerPolicy};
-use crate::env::{MultiAgentSpec, ReturnStat};
+use crate::act::{ActionSampler, MappingError, PolicyActor, PolicyMapping, SavedColumn, WorkerPolicy};
+use crate::env::{AgentSpec, MultiAgentSpec, ReturnStat};
 use crate::vector::MultiAgentEnvs;
 use crate::worker::account::{Account, RESUME};
 use crate::worker::seat_state::SavedPlayer;
@@ -121,8 +121,7 @@ impl PolicyRouter {
             let Some(acting) = self.actors.get(player.actor).map(PolicyActor::acting) else {
                 return Err(format!("agent `{}` plays policy {}, and there is none", agent.name, player.actor));
             };
-            let has_spaces = (acting.observation(), acting.action()) == (&agent.observation, &agent.action);
-            if !has_spaces || player.state.len() != acting.state_len() {
+            if !has_spaces(acting, agent) || player.state.len() != acting.state_len() {
                 return Err(format!("agent `{}` plays a policy with other spaces or state", agent.name));
             }
         }
@@ -306,11 +305,15 @@ impl PolicyRouter {
         let agent = &self.spec.agents[agent];
         let number = self.mapping.number_of(&agent.name, episode_seed, self.actors.iter().map(PolicyActor::id))?;
         let acting = self.actors[number].acting();
-        let spaces = (acting.observation(), acting.action());
-        if spaces == (&agent.observation, &agent.action) {
+        if has_spaces(acting, agent) {
             return Ok(number);
         }
-        let policy = self.actors[number].id().clone();
+        let (policy, spaces) = (self.actors[number].id().clone(), (acting.observation(), acting.action()));
         Err(MappingError::wrong_spaces(agent, policy, episode_seed, spaces))
     }
+}
+
+/// Whether a policy can act for an agent.
+fn has_spaces(acting: &ActionSampler, agent: &AgentSpec) -> bool {
+    acting.observation().has_elements_of(&agent.observation) && *acting.action() == agent.action
 }
