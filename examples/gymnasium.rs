@@ -92,7 +92,7 @@ fn main() -> Result<ExitCode, failure::Failure> {
         ..ProcessEnvs::new(Gymnasium { python: args.python.clone(), ..Gymnasium::new(&args.env) })
     };
     if args.check {
-        return check(&args, &envs);
+        return Ok(check(&args, &envs)?);
     }
     let mut trainer = args.saving.builder(config(&args)?, "runs/gymnasium").env(envs).build()?;
     if !args.quiet {

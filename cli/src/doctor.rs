@@ -107,7 +107,9 @@ impl Doctor {
             }
         };
         line("ok", "python", &format!("{python} {version}"));
-        PACKAGES.iter().fold(true, |works, package| self.package(package) && works)
+        // All of them, also behind one that is broken.
+        let works: Vec<bool> = PACKAGES.iter().map(|package| self.package(package)).collect();
+        !works.contains(&false)
     }
 
     /// Whether a package works, if it is installed.
@@ -171,7 +173,7 @@ fn folder() -> bool {
 /// Makes the folder of a run, writes some bytes there, and removes it.
 fn write_run() -> Result<()> {
     let folder = RunFolder::create(RUNS, 0)?;
-    let written = pronk::metrics::write_whole(&folder.path().join("bytes"), &vec![0; BYTES]);
+    let written = pronk::metrics::write_whole(folder.path().join("bytes"), &vec![0; BYTES]);
     folder.discard()?;
     written.context("a file of 1 MiB")
 }

@@ -11,5 +11,5 @@ mod settings;
 pub(crate) mod surrogate;
 pub(crate) mod targets;
 
-pub use choice::{AlgorithmConfig, UpdateRhythm};
+pub use choice::AlgorithmConfig;
 pub use kl::KlCoeff;

@@ -17,9 +17,9 @@ use crate::{LearnError, LearnerState};
 /// Contract:
 /// - `learn` makes one update, or one for each of its minibatches, or returns an error;
 /// - a non-finite loss or gradient is an error for which [`LearnError::is_non_finite`] holds, and that update
-///   changes no weights: the run quarantines the batch and continues. Updates of other minibatches or policies
-///   that were made before in the pass are the error's [`updates`](LearnError::updates). Any other error ends
-///   the run, which then returns the weights published last, since the learner's may be invalid;
+///   changes no weights: the run quarantines the batch and continues. Updates of other minibatches or
+///   policies that were made before in the pass are the error's [`updates`](LearnError::updates). Any other
+///   error ends the run, which then returns the weights published last, since the learner's may be invalid;
 /// - a learner with the same options that loads a saved state continues bit for bit as the saved one.
 ///
 /// No method has a default, so that a wrapper cannot forget to forward one. A panic in `learn` ends the run

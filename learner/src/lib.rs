@@ -25,6 +25,7 @@ mod explained_variance;
 mod gae;
 mod optim;
 mod policy_learners;
+mod rhythm;
 mod schedule;
 mod vtrace;
 
@@ -41,7 +42,7 @@ pub use algorithms::surrogate::{
     SurrogateConfig, SurrogateGrads, SurrogateInput, SurrogateStats, ValueLoss, surrogate_loss,
 };
 pub use algorithms::targets::{LastStep, MaskedSteps, Targets};
-pub use algorithms::{AlgorithmConfig, KlCoeff, UpdateRhythm};
+pub use algorithms::{AlgorithmConfig, KlCoeff};
 pub use error::{LearnError, ShapeError};
 pub use gae::{Advantages, GaeInput, GaeOutput, gae};
 pub use lag::PolicyLag;
@@ -53,6 +54,7 @@ pub use optim::{
 };
 pub use policy_learners::PolicyLearners;
 pub use report::LearnerReport;
+pub use rhythm::UpdateRhythm;
 pub use schedule::{PiecewiseLinear, Schedule, ScheduleError};
 pub use stack::{HoldsBatch, Stack, StackLoader};
 pub(crate) use state::cloned;

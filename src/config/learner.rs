@@ -49,11 +49,11 @@ pub struct LearnerConfig {
     /// Updates between two publications of the weights, which happen between passes. (RLlib: training-step
     /// calls of the driver.)
     pub broadcast_interval: u64,
-    /// Drops fragments whose weights are more than this many publications old when the learner takes them from
-    /// the queue; `None` keeps all. With several agents, the newest step counts. Replayed fragments are kept:
-    /// they are old by design, and `replay_buffer_num_slots` bounds their age. Nothing is dropped later, for
-    /// it could only be the whole train batch: while that fills, waits in a stack and is passed over, its
-    /// fragments age by the updates meanwhile.
+    /// Drops fragments whose weights are more than this many publications old when the learner takes them
+    /// from the queue; `None` keeps all. With several agents, the newest step counts. Replayed fragments are
+    /// kept: they are old by design, and `replay_buffer_num_slots` bounds their age. Nothing is dropped
+    /// later, for it could only be the whole train batch: while that fills, waits in a stack and is passed
+    /// over, its fragments age by the updates meanwhile.
     pub max_lag: Option<u64>,
     /// Consecutive train batches quarantined for non-finite values at which the run fails.
     pub max_consecutive_quarantined: u32,

@@ -48,8 +48,8 @@ impl Resume {
     }
 
     /// The run that was saved in the folder `path`, as [`auto`](Self::auto), or in one of its manifests; of a
-    /// folder with checkpoints in a folder `checkpoints`, such as a run's, these. If there is none, that is an
-    /// error. If it holds weights alone, the run begins with these.
+    /// folder with checkpoints in a folder `checkpoints`, such as a run's, these. If there is none, that is
+    /// an error. If it holds weights alone, the run begins with these.
     pub fn from(path: impl AsRef<Path>) -> Self {
         Self(From::Path(path.as_ref().to_owned()))
     }

@@ -54,10 +54,10 @@ thread_states! {
 ///
 /// # Signals
 /// From its start until its [`Run`](crate::Run) is dropped, a run listens for Ctrl-C, SIGTERM (on Unix) and
-/// SIGHUP (on Linux, unless the process ignores it, as below `nohup`). The first signal ends the run as a limit
-/// does: [`run`](Self::run) returns, and the iterator ends, where [`finish`](Self::finish) hands back the run.
-/// So a policy that is saved next is not lost. One that comes when the run has ended already only changes its
-/// [exit status](crate::Run::exit_status). A second signal ends the process at once.
+/// SIGHUP (on Linux, unless the process ignores it, as below `nohup`). The first signal ends the run as a
+/// limit does: [`run`](Self::run) returns, and the iterator ends, where [`finish`](Self::finish) hands back
+/// the run. So a policy that is saved next is not lost. One that comes when the run has ended already only
+/// changes its [exit status](crate::Run::exit_status). A second signal ends the process at once.
 /// [`TrainerBuilder::without_signals`](crate::TrainerBuilder::without_signals) leaves signals to the program.
 ///
 /// Without threads (`num_rollout_workers: 0`), if the environment hangs, a signal ends the process within a

@@ -129,9 +129,9 @@ impl Run {
         (!failures.is_empty()).then(|| format!("the logs are not whole: {}", failures.join("; ")))
     }
 
-    /// The exit status for a program that ends with the run: 130 after Ctrl-C, 143 after SIGTERM and 129 after
-    /// SIGHUP, also if the signal came after the end of the run; 1 after a failure, a missed target return or a
-    /// [log that is not whole](Self::log_failure), else 0.
+    /// The exit status for a program that ends with the run: 130 after Ctrl-C, 143 after SIGTERM and 129
+    /// after SIGHUP, also if the signal came after the end of the run; 1 after a failure, a missed target
+    /// return or a [log that is not whole](Self::log_failure), else 0.
     ///
     /// ```
     /// use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! Ctrl-C, SIGTERM and SIGHUP end runs and worker groups cleanly. Each is a process of its own: this test binary,
-//! called again for the same test, which then plays the process that hears the signals.
+//! Ctrl-C, SIGTERM and SIGHUP end runs and worker groups cleanly. Each is a process of its own: this test
+//! binary, called again for the same test, which then plays the process that hears the signals.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

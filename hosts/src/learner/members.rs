@@ -16,8 +16,8 @@ use crate::wire::{Door, Joined, LEAST_CREDITS, Over, Refusal};
 /// Sessions of one name that may break the rules before the name is shut out.
 const MAX_STRIKES: u32 = 3;
 
-/// The worker numbers that hosts of one name may take, a sixteenth of all: no number is given twice, so a host
-/// that joins again and again takes them from the others.
+/// The worker numbers that hosts of one name may take, a sixteenth of all: no number is given twice, so a
+/// host that joins again and again takes them from the others.
 const MAX_NUMBERS_OF_NAME: u32 = u32::MAX / 16;
 
 /// Ended sessions whose attempts to join are remembered.

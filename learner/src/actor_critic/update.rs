@@ -26,8 +26,8 @@ impl ActorCriticLearner {
                     let minibatch = self.minibatches.take(part, own)?;
                     let loaded = loaded.map(|loaded| loaded.columns(own, part.shape().columns)).transpose()?.flatten();
                     let updated = self.update(&minibatch, loaded.as_ref());
-                    let info = updated.map_err(|error| error.after(self.updates - before))?;
-                    infos.push((info, minibatch.steps() as f64));
+                    infos
+                        .push((updated.map_err(|error| error.after(self.updates - before))?, minibatch.steps() as f64));
                 }
                 // All come from one algorithm, so they have the same leaves.
                 LearnerInfo::merge_all(infos).map_err(|error| LearnError::Config { reason: error.to_string() })?

@@ -21,8 +21,8 @@ use super::surrogate::{SurrogateConfig, ValueLoss};
 use super::targets::MaskedSteps;
 use crate::{Advantages, Algorithm, LearnError, LossInputs, Schedule, ShapeError, UpdateRhythm};
 
-/// The fewest updates between two renewals of the target network, unless a setting says fewer. From one to the
-/// next the policy has to move far enough for its ratio to mean something.
+/// The fewest updates between two renewals of the target network, unless a setting says fewer. From one to
+/// the next the policy has to move far enough for its ratio to mean something.
 const SEVERAL: NonZeroU64 = NonZeroU64::MIN.saturating_add(7);
 
 /// Settings of [`Appo`]. Names and defaults are RLlib's, where it has them.
@@ -67,10 +67,10 @@ pub struct AppoConfig {
     /// The divergence that its weight aims at.
     pub kl_target: f64,
     /// Updates between two renewals of the target network, and between two adaptations of the divergence's
-    /// weight. `None` is the updates of `num_sgd_iter * minibatch_buffer_size` passes; with V-trace those that
-    /// are made from when a fragment is sampled to its last pass, 8 at least. If the network is renewed after
-    /// every update, nothing is ever clipped. (RLlib counts sampled steps, so that it renews it nearly that
-    /// often.)
+    /// weight. `None` is the updates of `num_sgd_iter * minibatch_buffer_size` passes; with V-trace those
+    /// that are made from when a fragment is sampled to its last pass, 8 at least. If the network is renewed
+    /// after every update, nothing is ever clipped. (RLlib counts sampled steps, so that it renews it nearly
+    /// that often.)
     pub target_update_frequency: Option<NonZeroU64>,
 }
 
@@ -242,8 +242,8 @@ impl Algorithm for Appo {
 
     fn set_rhythm(&mut self, rhythm: UpdateRhythm) {
         let open = if self.config.vtrace {
-            // Feedback on a step of the policy comes once data that was sampled after it is learned from. Until
-            // then the ratio bounds how far the policy goes.
+            // Feedback on a step of the policy comes once data that was sampled after it is learned from.
+            // Until then the ratio bounds how far the policy goes.
             SEVERAL.max(rhythm.per_buffer.saturating_add(rhythm.lag))
         } else {
             rhythm.per_buffer

@@ -20,8 +20,8 @@ use super::surrogate::{
 };
 use crate::{Advantages, Algorithm, LearnError, LossInputs, Schedule, UpdateRhythm};
 
-/// Settings of [`Ppo`]. Names are RLlib's, where it has them. The defaults are the literature's: RLlib's bound on
-/// the error of values, 10, keeps values of more than a few from being learned.
+/// Settings of [`Ppo`]. Names are RLlib's, where it has them. The defaults are the literature's: RLlib's
+/// bound on the error of values, 10, keeps values of more than a few from being learned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PpoConfig {

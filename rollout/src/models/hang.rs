@@ -20,8 +20,8 @@ struct Run {
     time: TimeLedger,
 }
 
-/// Two looks of the supervisor at the same call are this far apart. Time moves with every wait that times out,
-/// so any worker may seem to hang, a replacement too.
+/// Two looks of the supervisor at the same call are this far apart. Time moves with every wait that times
+/// out, so any worker may seem to hang, a replacement too.
 const HANG_TIMEOUT: Duration = Duration::from_millis(1);
 
 /// When a worker that hangs comes back, if it is not replaced before.

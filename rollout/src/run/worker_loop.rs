@@ -11,8 +11,7 @@ use super::edges::CurrentEnds;
 use super::failure::{WorkerFailure, WorkerFailureCause};
 use super::report::WorkerReport;
 use super::supervised::{Missed, NoFragment, SupervisedWorker, discard, help_if_behind};
-use crate::sync::Instant;
-use crate::sync::atomic::Ordering;
+use crate::sync::{Instant, atomic::Ordering};
 use crate::worker::{Collected, SampleError, WorkerState};
 
 /// The body of a worker's thread: pushes fragments until the run ends, the inqueue closes, or the worker
@@ -21,8 +20,7 @@ pub(super) fn run_worker(mut worker: SupervisedWorker, ends: &CurrentEnds) -> Re
     let result = catch(|| push_fragments(&mut worker, ends)).unwrap_or_else(|text| Err(worker.panicked(text)));
     // Before the inqueue closes, so that the last result of a run counts the steps.
     worker.discard_partial();
-    // A worker that was replaced leaves its ends to the supervisor, which may not have taken them yet. None is
-    // replaced outside of its environments, so this does not change here.
+    // A replaced worker's ends are its replacement's. None is replaced outside of its environments, as here.
     if !worker.seat.monitor.is_taken_over() {
         // The inqueue closes before the rest, because dropping environments may take long, or panic.
         drop(ends.take());
@@ -78,8 +76,7 @@ impl SupervisedWorker {
                 true => source.wait(&mut self.waiting(WorkerState::Awaiting)),
                 false => source.wait(&mut ()),
             };
-            let granted = granted.map_err(|Closed(())| NoFragment::Closed)?;
-            let Turn { weights, incarnation } = match granted {
+            let Turn { weights, incarnation } = match granted.map_err(|Closed(())| NoFragment::Closed)? {
                 Granted::Turn(turn) => turn,
                 Granted::Mark(number) => {
                     self.post_seat(number);
