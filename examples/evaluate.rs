@@ -15,7 +15,7 @@ mod failure;
 
 use std::path::PathBuf;
 
-use anyhow::ensure;
+use anyhow::anyhow;
 use clap::Parser;
 use pronk::envs::CartPole;
 use pronk::prelude::*;
@@ -53,7 +53,9 @@ fn main() -> Result<(), failure::Failure> {
         loaded => loaded?,
     };
     let env = CartPole::new().spec().name;
-    ensure!(checkpoint.env == env, "the policy was trained on {}, not on {env}", checkpoint.env);
+    if checkpoint.env != env {
+        return Err(anyhow!("the policy was trained on {}, not on {env}", checkpoint.env).into());
+    }
 
     let mut policy = checkpoint.policy()?;
     let mut choice =

@@ -96,7 +96,7 @@ fn main() -> Result<(), failure::Failure> {
             written.iter().for_each(|path| println!("{}", path.display()));
             Ok(())
         }
-        Command::Relay(args) => relay(args),
+        Command::Relay(args) => Ok(relay(args)?),
     }
 }
 

@@ -187,7 +187,7 @@ fn replayed_fragments_are_passes_and_no_new_steps() {
         let steps = &run.result.steps;
         let share = steps.trained_passes.env as f64 / steps.trained_once.env as f64;
         assert!((1.7..2.3).contains(&share), "{steps:?}");
-        assert!(steps.trained_once.env <= steps.sampled.env && steps.dropped.get("too_old").is_none(), "{steps:?}");
+        assert!(steps.trained_once.env <= steps.sampled.env && !steps.dropped.contains_key("too_old"), "{steps:?}");
         // The time of schedules is that of new data.
         assert_eq!(only(&run).state.global_step, steps.trained_once.env);
     }
