@@ -1,8 +1,10 @@
 //! Ctrl-C, SIGTERM and SIGHUP: each listener is called once, on its own thread.
 
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -282,17 +284,24 @@ impl OnThisThread {
 }
 
 fn install() -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    // Installed before returning, so that callers can rely on it.
-    let mut handlers = runtime.block_on(async { Handlers::install() })?;
+    let (answer, installed) = sync_channel(1);
     std::thread::Builder::new().name("pronk-signals".to_owned()).spawn(move || {
-        runtime.block_on(async {
-            loop {
-                pass_on(handlers.next().await);
-            }
-        });
+        // Made on this thread, since the caller's may belong to a runtime, which lets it wait for no other.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+        let Err(refusal) = runtime.and_then(|runtime| runtime.block_on(pass_signals_on(&answer)));
+        let _ = answer.send(Err(refusal));
     })?;
-    Ok(())
+    // Callers rely on what is installed.
+    installed.recv().unwrap_or_else(|_| Err(io::Error::other("the thread for signals panicked")))
+}
+
+/// Answers that the handlers are installed, and then passes on what comes.
+async fn pass_signals_on(answer: &SyncSender<io::Result<()>>) -> io::Result<Infallible> {
+    let mut handlers = Handlers::install()?;
+    let _ = answer.send(Ok(()));
+    loop {
+        pass_on(handlers.next().await);
+    }
 }
 
 /// The handlers of the signals that the system has.
