@@ -74,7 +74,7 @@ impl Evaluate {
             // Such as that an environment takes its time to start.
             tracing_subscriber::registry().with(messages::to_terminal()).init();
         }
-        let (played, video) = self.play(&run, &file)?;
+        let (played, video) = self.play(&run, &file).map_err(|error| run.explain(error))?;
         if self.json {
             say!("{}", json_line(&run, &file, &played));
         } else if let (Some(mean), Some(std), Some(len)) =

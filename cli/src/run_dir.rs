@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use pronk::policy::Policy;
-use pronk::{ByPolicy, Checkpoint, CheckpointError, PolicyId, RunFolder, RunState};
+use pronk::{ByPolicy, Checkpoint, CheckpointError, PolicyId, RunFolder, RunInfo, RunState};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -88,6 +88,19 @@ impl RunDir {
         RunFile::read(&path, Vec::new()).with_context(|| {
             format!("the settings of the run in {} say which environment it is of", self.path.display())
         })
+    }
+
+    /// Adds to an error where the run was started, if that was in another folder: what a relative path or the
+    /// name of a Python module leads to may be there.
+    pub(crate) fn explain(&self, error: anyhow::Error) -> anyhow::Error {
+        let info = RunInfo::read(&self.path).unwrap_or_default();
+        match info["working_directory"]["path"].as_str().map(Path::new) {
+            Some(started) if std::env::current_dir().is_ok_and(|here| here != started) => error.context(format!(
+                "the run was started in {}: relative paths and Python modules of its settings are those from there",
+                started.display()
+            )),
+            _ => error,
+        }
     }
 
     /// The policies that it ended with, or those of its newest checkpoint while it has not ended.

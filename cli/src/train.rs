@@ -100,7 +100,10 @@ impl Train {
         }
         let (trainer, info) = match self.start(&file, env, resumed.as_ref(), &start_up, (prometheus, dashboard)) {
             Ok(begun) => begun,
-            Err(error) => return Err(start_up.failed(error)),
+            Err(error) => {
+                let error = start_up.failed(error);
+                return Err(resumed.iter().fold(error, |error, run| run.explain(error)));
+            }
         };
         // Locked until the run has written how it ended.
         let (out, _lock) = start_up.has_begun();
@@ -188,7 +191,9 @@ impl Train {
         flags.extend(self.seed.map(|seed| Entry::flag("--seed", "seed", seed.into())));
         let of_run = resumed.map(|run| run.path.join(CONFIG));
         let path = self.config.clone().or(of_run).context("name a config file, or a run to --resume")?;
-        RunFile::read(&path, flags).map_err(unusable)
+        let mut file = RunFile::read(&path, flags).map_err(unusable)?;
+        file.env_options.find_python_from_anywhere();
+        Ok(file)
     }
 
     fn folder(&self, begins: Begins, resumed: Option<&RunDir>, seed: u64) -> Result<RunFolder> {

@@ -132,6 +132,16 @@ impl EnvOptions {
         let of_wrappers = self.wrappers.iter().map(|wrapper| &wrapper.kwargs);
         std::iter::once(&self.kwargs).chain(of_wrappers).flat_map(variables).collect()
     }
+
+    /// Makes the path of an interpreter absolute, so that the settings of the run can be used in any folder.
+    /// A mere name is looked up in `PATH`. Links stay: they make a virtual environment.
+    pub(crate) fn find_python_from_anywhere(&mut self) {
+        if self.python.components().count() > 1
+            && let Ok(absolute) = std::path::absolute(&self.python)
+        {
+            self.python = absolute;
+        }
+    }
 }
 
 /// Several agents.

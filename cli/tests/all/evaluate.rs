@@ -123,3 +123,41 @@ fn a_run_of_another_program_is_known_by_what_it_has_logged() {
     logged(&folder.join("mine"), CartPole::new);
     assert_eq!(fs::read_to_string(folder.join("mine/config.toml")).unwrap(), "mine = 1\n");
 }
+
+#[test]
+fn a_run_of_another_folder_says_where_it_was_started() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let folder = folder.path();
+    fs::write(folder.join("config.toml"), CONFIG).unwrap();
+    let (status, _, errors) = pronk(folder, &["train", "config.toml", "--out", "run", "--quiet"]);
+    assert_eq!(status, 0, "{errors}");
+    // As if it had been a run of this environment.
+    let gripper = CONFIG.replace("CartPole-v1", "gymnasium:my_envs:Gripper-v0");
+    fs::write(folder.join("run/config.toml"), format!("{gripper}env_options.python = \"venv/bin/python\"\n")).unwrap();
+    let run = folder.join("run").display().to_string();
+    let started = format!("the run was started in {}", folder.display());
+    for command in [&["evaluate", &run][..], &["train", "--resume", &run]] {
+        let (status, _, errors) = pronk(elsewhere.path(), command);
+        assert!(status == 1 && errors.contains(&started) && errors.contains("cannot start"), "{command:?}: {errors}");
+        let (_, _, errors) = pronk(folder, command);
+        assert!(errors.contains("cannot start") && !errors.contains(&started), "{command:?}: {errors}");
+    }
+}
+
+#[test]
+fn the_settings_of_a_run_name_its_interpreter_from_anywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let gripper = CONFIG.replace("CartPole-v1", "gymnasium:my_envs:Gripper-v0");
+    fs::write(folder.join("config.toml"), gripper).unwrap();
+    let python = |python: &str| {
+        let (_, _, errors) = pronk(folder, &["train", "config.toml", "--set", &format!("env_options.python={python}")]);
+        errors
+    };
+    let absolute = folder.join("venv/bin/python").display().to_string();
+    for relative in ["venv/bin/python", "./venv/bin/python"] {
+        let errors = python(relative);
+        assert!(errors.contains(&format!("cannot start `{absolute}`")), "{errors}");
+    }
+    assert!(python("no-such-python").contains("cannot start `no-such-python`"), "a name is looked up in PATH");
+}
