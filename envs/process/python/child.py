@@ -121,6 +121,7 @@ class Parent:
 
     def __init__(self):
         self.orders, self.answers = os.dup(0), os.dup(1)
+        self.open = [self.orders, self.answers]
         look = select.poll()
         look.register(self.orders, select.POLLIN)
         self.poll = look.poll
@@ -134,8 +135,9 @@ class Parent:
         os.set_inheritable(LIFELINE_FD, False)
 
     def close(self):
-        os.close(self.orders)
-        os.close(self.answers)
+        # Once: in a process that a forked one forks, other files may have these numbers.
+        while self.open:
+            os.close(self.open.pop())
 
     def hear(self):
         """The parent's next line. Nothing follows it before the parent has heard ours."""
