@@ -6,7 +6,9 @@ mod deterministic;
 mod faults;
 mod frames;
 mod games;
+mod habits;
 mod learning;
+mod lives;
 mod spaces;
 mod trajectories;
 

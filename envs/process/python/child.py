@@ -15,6 +15,7 @@ conversation and begins it.
 Python 3.9 or later, with gymnasium 1.0 or later; other packages are imported if the configuration asks for them.
 """
 
+import difflib
 import faulthandler
 import fcntl
 import gc
@@ -23,6 +24,7 @@ import json
 import mmap
 import operator
 import os
+import random
 import select
 import signal
 import sys
@@ -41,7 +43,10 @@ AWAKE_NS = 200_000
 VERSION_AT, ENVS_AT, AGENTS_AT, ENV_AT, CALL_AT, MESSAGE_LEN_AT = 1, 2, 3, 4, 5, 6
 WIDTH_AT, HEIGHT_AT, FPS_AT, KEEP_LAST_AT = 7, 8, 9, 10
 RESET, STEP, RENDER = 1, 2, 3
-GOES_ON, TERMINATED, TRUNCATED = 0, 1, 2
+CALLS = {RESET: "`reset`", STEP: "`step`", RENDER: "`render`"}
+GOES_ON, TERMINATED, TRUNCATED, LIFE_LOST = 0, 1, 2, 3
+# What the parent's variable with this name holds is drawn from the run's seed.
+SEED = "PRONK_SEED"
 
 
 class Refusal(Exception):
@@ -61,6 +66,7 @@ def main():
     try:
         envs, autoreset, config, render = read_greeting(parent.hear())
         import_packages()
+        seed_globals(process_seed())
         group = make_group(envs, autoreset, config, render)
         parent.say(
             protocol=PROTOCOL,
@@ -105,7 +111,8 @@ def serve(parent, orders, memory):
         try:
             obey()
         except BaseException as error:  # an environment that calls `sys.exit` has failed like any other
-            memory.report(explain(error, "what the environment gave, or was given, is not as it has to be: "))
+            call = CALLS.get(memory.header[CALL_AT], "a call")
+            memory.report(explain(error, f"what {call} gave, or was given, is not as it has to be: "))
             answer = b"e"
         try:
             os.write(parent.answers, answer)
@@ -194,6 +201,20 @@ def read_greeting(greeting):
     return envs, autoreset, config, greeting.get("render") is True
 
 
+# ---- Global random numbers ------------------------------------------------------------------------------------------
+
+
+def process_seed():
+    """For what is random in the construction of environments."""
+    return int(os.environ.get(SEED, "0"))
+
+
+def seed_globals(seed):
+    """Seeds the generators that environments share which have none of their own."""
+    random.seed(seed)
+    np.random.seed(seed & 0xFFFF_FFFF)
+
+
 # ---- What went wrong ------------------------------------------------------------------------------------------------
 
 
@@ -224,13 +245,38 @@ def why_not_made(error):
     return said if isinstance(error, gymnasium.error.Error) else f"{said}\n\n{explain(error)}"
 
 
+# The packages of environments that many use, by module. To advise anyone to install a package because a module that is
+# missing has its name would be unwise: it may be mistyped, and the package anybody's.
+PACKAGES = {
+    "ale_py": "ale-py",
+    "Box2D": "gymnasium[box2d]",
+    "cv2": "opencv-python-headless",
+    "gymnasium": "gymnasium",
+    "mpe2": "mpe2",
+    "mujoco": "gymnasium[mujoco]",
+    "numpy": "numpy",
+    "pettingzoo": "pettingzoo",
+    "pygame": "pygame",
+}
+
+
 def missing(module):
     version = ".".join(map(str, sys.version_info[:3]))
-    package, dot, _ = module.partition(".")
-    install = f"{sys.executable} -m pip install {'--upgrade ' if dot else ''}{package}"
+    top, dot, _ = module.partition(".")
+    what = f"Python {version} at {sys.executable} has no module `{module}`"
+    if top in PACKAGES:
+        install = f"{sys.executable} -m pip install {'--upgrade ' if dot else ''}'{PACKAGES[top]}'"
+        return f"{what}: install it with `{install}`, or name another interpreter"
+    try:
+        here = os.getcwd()
+        own = [name.partition(".")[0] for name in os.listdir(here) if name.endswith(".py") or "." not in name]
+    except OSError:
+        here, own = "the working directory", []
+    near = difflib.get_close_matches(top, own, 1)
     return (
-        f"Python {version} at {sys.executable} has no module `{module}`: install it with `{install}`, or name another "
-        "interpreter. Modules of your own are looked for where the run was started and in PYTHONPATH"
+        f"{what}{f', did you mean `{near[0]}`?' if near else ''}: modules of your own are looked for in {here}, where "
+        f"this was started, and in PYTHONPATH; install a package with `{sys.executable} -m pip`, or name another "
+        "interpreter"
     )
 
 

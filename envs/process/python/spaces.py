@@ -3,7 +3,7 @@
 Part of the program that `child.py` begins.
 """
 
-import collections
+import collections.abc
 import functools
 import math
 import operator
@@ -237,7 +237,8 @@ def shaped(value, leaf):
     """The value as an array of the shape that its space says."""
     array = np.asarray(value)
     if array.shape != leaf.space.shape:
-        raise Refusal(f"{leaf.where} has shape {array.shape}, expected {leaf.space.shape}")
+        what = "is None" if value is None else f"has shape {array.shape}"
+        raise Refusal(f"{leaf.where} {what}, expected {leaf.space.shape}")
     return array
 
 
@@ -285,12 +286,12 @@ def reader(space, row):
     return lambda: row.astype(dtype)
 
 
-def mask_writer(row):
-    """A function that writes the mask which an info holds, or an observation."""
+def mask_writer(row, advice):
+    """A function that writes the mask which an info holds, or an observation; `advice` says which."""
 
     def write(holder):
-        if "action_mask" not in holder:
-            raise Refusal("there is no `action_mask`: give one in every reset and step, or switch `action_mask` off")
+        if not isinstance(holder, collections.abc.Mapping) or "action_mask" not in holder:
+            raise Refusal(f"there is no `action_mask`: {advice}, or switch `action_mask` off")
         mask = holder["action_mask"]
         # For several choices, Gymnasium has one array for each.
         parts = mask if isinstance(mask, tuple) else [mask]

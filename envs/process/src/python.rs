@@ -37,6 +37,13 @@ const VARS: [(&str, &str); 4] =
 /// *Frames*: those of the mode `rgb_array`, if the environment has it. The mode is set for environments made
 /// to be drawn, unless `kwargs` has a `render_mode`.
 ///
+/// *Seeds*: `reset` gets the lower 31 bits of an episode's seed, which every environment takes. Before, they
+/// seed Python's `random` and `numpy.random`, for environments that draw from these. What an environment
+/// draws there at its construction repeats with the run as well.
+///
+/// *Lives*: where the wrapper `AtariPreprocessing` has `terminal_on_life_loss`, a lost life is a terminal
+/// state for what is learned from, while the game, and its return, goes on.
+///
 /// # Arguments
 /// `null` is `None`. In `kwargs`, also of [wrappers](Wrapper), an object with one of these keys alone stands
 /// for something else, at any depth:
@@ -73,7 +80,7 @@ pub struct Gymnasium {
     pub wrappers: Vec<Wrapper>,
     /// Replaces the environment's own step limit.
     pub max_episode_steps: Option<u32>,
-    /// Whether `info["action_mask"]` is an action mask.
+    /// Whether `info["action_mask"]` is an action mask. One in the observation is not looked at.
     pub action_mask: bool,
     /// Whether images of bytes whose channels come last, such as `(96, 96, 3)`, are observed with the
     /// channels first, as `[3, 96, 96]`, which convolutional networks read. Policies of before read them as
@@ -174,8 +181,9 @@ impl Wrapper {
 pub struct AtariVector {
     /// The name of the ROM, such as `"ms_pacman"`.
     pub game: String,
-    /// Further arguments of `ale_py.vector_env.AtariVectorEnv`, such as `episodic_life`. By default a process
-    /// uses one thread, rewards are not clipped, and `FIRE` is not pressed at a reset.
+    /// Further arguments of `ale_py.vector_env.AtariVectorEnv`. By default a process uses one thread, rewards
+    /// are not clipped, and `FIRE` is not pressed at a reset. With `episodic_life` a lost life is a terminal
+    /// state for what is learned from, while the game, and its return, goes on.
     pub kwargs: Map<String, Value>,
     /// As [`Gymnasium::python`].
     #[serde(skip)]
@@ -199,7 +207,8 @@ impl From<AtariVector> for Program {
 /// Parallel environments of [PettingZoo](https://pettingzoo.farama.org): a
 /// [`MultiAgentEnv`](pronk_rollout::MultiAgentEnv) in each process.
 ///
-/// The agents in `agents` act in the next step. Spaces are those of [`Gymnasium`] and may differ by agent.
+/// The agents in `agents` act in the next step. Once there are none the episode is over, also for those that
+/// took no part in it. Spaces and seeds are those of [`Gymnasium`]; spaces may differ by agent.
 ///
 /// ```
 /// use pronk_env_process::{PettingZoo, ProcessEnvs};
@@ -209,9 +218,9 @@ impl From<AtariVector> for Program {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PettingZoo {
-    /// A module with a function `parallel_env`.
+    /// A module with a function `parallel_env`, or `"module:name"` of another function or class.
     pub module: String,
-    /// Arguments of `parallel_env`.
+    /// Its arguments.
     pub kwargs: Map<String, Value>,
     /// Wrappers, innermost first.
     pub wrappers: Vec<Wrapper>,
@@ -266,11 +275,19 @@ fn python_program(kind: &str, python: &Path, env: &impl Serialize) -> Program {
 /// The name of a ROM: `ms_pacman` for `MsPacman`.
 fn snake_case(name: &str) -> String {
     let mut snake = String::new();
-    for (at, letter) in name.char_indices() {
-        if letter.is_uppercase() && at > 0 {
+    let mut letters = name.chars().peekable();
+    let mut before = None;
+    while let Some(letter) = letters.next() {
+        // A number belongs to the word that begins with it, as in `tic_tac_toe_3d`, or to the one before it.
+        let begins_a_word = match letter.is_ascii_digit() {
+            true => letters.peek().is_some_and(|next| next.is_uppercase()),
+            false => letter.is_uppercase() && !before.is_some_and(|before: char| before.is_ascii_digit()),
+        };
+        if begins_a_word && before.is_some() {
             snake.push('_');
         }
         snake.extend(letter.to_lowercase());
+        before = Some(letter);
     }
     snake
 }

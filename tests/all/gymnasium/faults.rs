@@ -211,8 +211,10 @@ fn environments_that_cannot_be_made_say_why() {
     );
     says(
         &refusal(gymnasium("no_such_module:Gripper-v0", no.clone())),
-        &["has no module `no_such_module`", "pip install no_such_module"],
+        &["has no module `no_such_module`:", "modules of your own are looked for in /", "-m pip`, or name another"],
     );
+    assert!(!refusal(gymnasium("no_such_module:Gripper-v0", no.clone())).contains("install no_such_module"));
+    says(&refusal(gymnasium("ale_pi:Pong-v5", no.clone())), &["has no module `ale_pi`"]);
     says(
         &refusal(gymnasium("CartPole-v1", json!({ "gravity_of": "Mars" }))),
         &["CartPole-v1", "TypeError", "unexpected keyword argument 'gravity_of'"],

@@ -47,14 +47,15 @@ fn an_atari_game_keeps_the_rules_whatever_was_played_before() {
     check_env(envs.env().unwrap(), 1).unwrap();
 }
 
-/// Steps a game of Gymnasium itself, without pronk, and prints the sum of all pixels after each step.
+/// Steps a game of Gymnasium itself, without pronk, from the lower 31 bits of seeds, and prints the sum of
+/// all pixels after each step.
 const GYMNASIUM_ALONE: &str = "
 import sys, ale_py, gymnasium
 gymnasium.register_envs(ale_py)
 env = gymnasium.make('ALE/Seaquest-v5', frameskip=1, repeat_action_probability=0.0)
 env = gymnasium.wrappers.FrameStackObservation(gymnasium.wrappers.AtariPreprocessing(env), 4)
 for seed in map(int, sys.argv[1:]):
-    print('sum', int(env.reset(seed=seed)[0].sum(dtype='u8')))
+    print('sum', int(env.reset(seed=seed % 2**31)[0].sum(dtype='u8')))
     for t in range(40):
         print('sum', int(env.step(t // 7 % 6)[0].sum(dtype='u8')))
 ";

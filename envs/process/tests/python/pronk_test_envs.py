@@ -1,11 +1,12 @@
 """Environments for tests: `pronk_test_envs:Faulty-v0`, which breaks on demand, `pronk_test_envs:SlowToClose-v0`,
-`pronk_test_envs:Drawn-v0`, which draws itself, `pronk_test_envs:Spaces-v0`, which has the spaces that it is told to
-have, and `pronk_test_envs:Told-v0`, which says what it is told. Importing this module registers them; it needs
-Gymnasium and numpy only.
+`pronk_test_envs:Drawn-v0`, which draws itself, `pronk_test_envs:Habits-v0`, which does as older environments do,
+`pronk_test_envs:Spaces-v0`, which has the spaces that it is told to have, and `pronk_test_envs:Told-v0`, which says
+what it is told. Importing this module registers them; it needs Gymnasium and numpy only.
 """
 
 import ctypes
 import os
+import random
 import signal
 import stat
 import time
@@ -167,6 +168,85 @@ class Drawn(gymnasium.Env):
         return None if self.how == "nothing" else spoilt.get(self.how, frame)
 
 
+class Habits(gymnasium.Env):
+    """Episodes of 3 steps with a reward of 1 each, in the manner of older interfaces or of other habits.
+
+    - `four`: `step` gives four values; `alone`: `reset` gives the observation without info
+    - `array`: the reward has the shape (1,); `text`: it is one
+    - `dones`: `truncated` is a dict
+    - `unseen`: what is seen at the end, a terminal state, is None; `cut_unseen`: the same where it is cut off
+    - `joint`: the first reset of all raises
+    - `bits`: a seed must have 31
+    - `global`: what is seen comes from the generators that all share: at the construction, in the reset, in the step
+    - `fps`: the frames a second are a text
+    - `forks`: what a forked process opens has to be open in what that one forks
+    """
+
+    observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, habit=None, render_mode=None):
+        self.habit, self.render_mode = habit, render_mode
+        self.drawn, self.resets = random.random() + np.random.random(), 0
+        fps = "30" if habit == "fps" else 30
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": fps}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps, self.resets = 0, self.resets + 1
+        if self.habit == "joint" and self.resets == 1:
+            raise ValueError("the joint is stuck")
+        if self.habit == "forks":
+            assert forked(opens_and_forks) == 0, "a descriptor was closed"
+        if self.habit == "bits":
+            assert seed < 1 << 31, f"{seed} is too large"
+        seen = self.seen()
+        return seen if self.habit == "alone" else (seen, {})
+
+    def step(self, action):
+        self.steps += 1
+        over, seen, reward = self.steps == 3, self.seen(), 1.0
+        if over and self.habit in ("unseen", "cut_unseen"):
+            seen = None
+        if self.habit in ("array", "text"):
+            reward = np.ones(1) if self.habit == "array" else "much"
+        if self.habit == "four":
+            return seen, reward, over, {}
+        if self.habit == "dones":
+            return seen, reward, False, {"__all__": over}, {}
+        return (seen, reward, False, over, {}) if self.habit == "cut_unseen" else (seen, reward, over, False, {})
+
+    def seen(self):
+        numbers = (self.drawn, random.random(), np.random.random()) if self.habit == "global" else (self.steps, 0, 0)
+        return np.float32(numbers)
+
+    def render(self):
+        return np.zeros((2, 2, 3), np.uint8)
+
+
+def forked(work):
+    """The exit status of `work` in a forked process."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(work())
+        except BaseException:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def opens_and_forks():
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(8)]
+    return forked(lambda: max(0 * os.fstat(descriptor).st_size for descriptor in opened))
+
+
+class Seedless(Habits):
+    """Its `reset` takes no seed."""
+
+    def reset(self):
+        return super().reset()
+
+
 SPACES = {
     "discrete": spaces.Discrete(4, start=5),
     "multi_discrete": spaces.MultiDiscrete([3, 2], start=[1, 0]),
@@ -202,7 +282,9 @@ SPACES = {
         ]
     ),
     "numbers": spaces.Dict({"gas": spaces.Box(0, 1, (1,)), "steer": spaces.Box(-1, 1, (2,), np.float64)}),
+    "with_mask": spaces.Dict({"seen": spaces.Box(0, 1, (2,)), "action_mask": spaces.Box(0, 1, (4,), np.float32)}),
     # Refused, each by its name.
+    "with_text_mask": spaces.Dict({"seen": spaces.Box(0, 1, (2,)), "action_mask": spaces.Text(4)}),
     "mixed": spaces.Dict({"wheel": spaces.Discrete(3), "gas": spaces.Box(0, 1, (1,))}),
     "multi_binary": spaces.MultiBinary(3),
     "deep_text": spaces.Dict({"a": spaces.Tuple((spaces.Discrete(2), spaces.Text(5)))}),
@@ -332,5 +414,7 @@ def needs_a_simulator(env):
 gymnasium.register("Faulty-v0", entry_point=Faulty)
 gymnasium.register("SlowToClose-v0", entry_point=SlowToClose)
 gymnasium.register("Drawn-v0", entry_point=Drawn)
+gymnasium.register("Habits-v0", entry_point=Habits)
+gymnasium.register("Seedless-v0", entry_point=Seedless)
 gymnasium.register("Spaces-v0", entry_point=Spaces, max_episode_steps=5)
 gymnasium.register("Told-v0", entry_point=Told)

@@ -15,7 +15,9 @@ class Tag:
     possible_agents = ["runner", "chaser"]
     caught_after, cut_after = 4, 6
 
-    def __init__(self, fault="none", at=3, file=None, mask=None, lasts=None, blind=False, camera=False):
+    def __init__(
+        self, fault="none", at=3, file=None, mask=None, lasts=None, blind=False, absent=False, leaves=False, camera=False
+    ):
         """`mask`: `"observation"` or `"info"`, where action masks are to be found. Then both have three actions.
 
         `blind`: who is cut off sees nothing any more.
@@ -23,27 +25,31 @@ class Tag:
         `camera`: the runner sees images with their channels last.
 
         `lasts`: nobody is caught, nobody is cut off. A time limit has to be set from outside.
+
+        `absent`: an agent `ghost` is possible and takes no part. `leaves`: who is cut off just leaves, without a flag.
         """
-        self.blind, self.camera = blind, camera
+        self.blind, self.leaves, self.camera = blind, leaves, camera
+        self.playing = list(Tag.possible_agents)
+        self.possible_agents = ["ghost", *self.playing] if absent else self.playing
         self.fault, self.mask, self.lasts = Fault(fault, at, file), mask, bool(lasts)
         self.agents, self.episode = [], 0
 
     def observation_space(self, agent):
         if self.camera and agent == "runner":
             return spaces.Box(0, 255, (6, 5, 3), np.uint8)
-        plain = spaces.Box(-np.inf, np.inf, (3,)) if agent == "runner" else spaces.Box(0, 255, (2, 2), np.uint8)
+        plain = spaces.Box(-np.inf, np.inf, (3,)) if agent != "chaser" else spaces.Box(0, 255, (2, 2), np.uint8)
         if self.mask != "observation":
             return plain
         n = self.action_space(agent).n
         return spaces.Dict({"observation": plain, "action_mask": spaces.Box(0, 1, (n,), np.int8)})
 
     def action_space(self, agent):
-        if agent == "runner" or self.mask:
+        if agent != "chaser" or self.mask:
             return spaces.Discrete(3)
         return spaces.Box(-1, 1, (2,), np.float64)
 
     def reset(self, seed=None, options=None):
-        self.agents = list(self.possible_agents)
+        self.agents = list(self.playing)
         self.episode += 1
         self.steps, self.digit = 0, (seed or 0) % 10
         self.fault.in_reset(self.episode)
@@ -63,10 +69,12 @@ class Tag:
         is_cut_off = self.steps == self.cut_after and not self.lasts
         terminations = {agent: agent == "runner" and is_caught for agent in self.agents}
         truncations = {agent: agent == "chaser" and is_cut_off for agent in self.agents}
-        if self.blind:
+        if self.blind or self.leaves:
             seen = {agent: part for agent, part in seen.items() if not truncations[agent]}
         infos = self.infos()
         self.agents = [agent for agent in self.agents if not (terminations[agent] or truncations[agent])]
+        if self.leaves:
+            truncations = dict.fromkeys(truncations, False)
         return seen, rewards, terminations, truncations, infos
 
     def close(self):
