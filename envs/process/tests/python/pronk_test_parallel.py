@@ -16,7 +16,8 @@ class Tag:
     caught_after, cut_after = 4, 6
 
     def __init__(
-        self, fault="none", at=3, file=None, mask=None, lasts=None, blind=False, absent=False, leaves=False, camera=False
+        self, fault="none", at=3, file=None, mask=None, lasts=None,
+        blind=False, absent=False, leaves=False, camera=False,
     ):
         """`mask`: `"observation"` or `"info"`, where action masks are to be found. Then both have three actions.
 
