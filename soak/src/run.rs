@@ -57,6 +57,7 @@ fn outcome(run: &Run, job: &Job) -> Value {
         "abandoned": run.abandoned.newest,
         "gave_up": texts(run.worker_failures.iter().map(ToString::to_string).collect()),
         "reporter_failures": texts(run.reporter_failures.iter().map(ToString::to_string).collect()),
+        "log_failure": run.log_failure(),
         "checkpoint_failures": texts(run.checkpoint_failures.iter().map(ToString::to_string).collect()),
         "steps_made": steps_made(),
         "unix_secs": unix_secs(),

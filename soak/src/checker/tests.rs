@@ -26,7 +26,7 @@ impl Run {
             "reason": "time", "steps": result(3)["ledger"]["steps"], "time": result(3)["ledger"]["time"],
             "steps_made": 300, "abandoned": [], "gave_up": [], "reporter_failures": [], "checkpoint_failures": [],
             "checkpoint": {"Ok": null}, "before": Census::default(), "after": Census::default(),
-            "unix_secs": 0, "not_joined": [],
+            "log_failure": null, "unix_secs": 0, "not_joined": [],
         });
         for unit in ["env", "agent"] {
             ended["steps"]["in_flight"][unit] = json!(0);
@@ -114,6 +114,7 @@ const CASES: &[Case] = &[
     ("end: the run has no outcome", "plain", |run| run.ended = Value::Null),
     ("end: ", "little-memory", |_| {}),
     ("status: ", "plain", |run| run.status = 1 << 8),
+    ("status: ", "disk", |run| run.ended["log_failure"] = json!("the logs are not whole")),
     ("status: ", "signals", |run| run.signalled = Some(Signal::INT)),
     ("failure: ", "plain", |run| run.ended["failure"] = json!("the loss is NaN")),
     ("reason: ", "plain", |run| run.ended["reason"] = json!("interrupted")),
@@ -195,6 +196,14 @@ fn a_disk_that_was_full_at_every_checkpoint_has_none() {
     assert_eq!(failures(0, &["disk full"]), Vec::<String>::new());
     assert!(failures(1, &["disk full"])[0].starts_with("last checkpoint: "), "one that was saved is gone");
     assert!(failures(0, &[])[0].starts_with("last checkpoint: "), "none is missed");
+}
+
+#[test]
+fn a_run_whose_logs_lack_results_has_failed() {
+    let mut run = Run::sound();
+    run.ended["checkpoint_failures"] = json!(["disk full"]);
+    (run.status, run.ended["log_failure"]) = (1 << 8, json!("the logs are not whole"));
+    assert_eq!(run.failures("disk"), Vec::<String>::new());
 }
 
 /// What is found in the first result of a process after one of three results and others of none, each killed
