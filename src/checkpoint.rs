@@ -119,7 +119,8 @@ impl Checkpoint {
     /// with the distribution and the normaliser of the run.
     ///
     /// # Errors
-    /// Weights, network and action space that do not fit.
+    /// Weights, network and action space that do not fit, or a network that reads bytes in another way than
+    /// in training.
     ///
     /// # Example
     /// ```
@@ -140,11 +141,20 @@ impl Checkpoint {
     /// trainer.run(StopWhen { iterations: Some(1), ..StopWhen::default() })?.save(folder.path())?;
     ///
     /// let checkpoint = Checkpoint::load(folder.path())?;
-    /// let mut policy = checkpoint.policy_with(network(&CartPole::new().spec(), DeviceSpec::Cpu)?)?;
+    /// // With the space as the policy has observed it: an older one reads bytes in another way.
+    /// let env = EnvSpec { observation: checkpoint.observation.clone(), ..CartPole::new().spec() };
+    /// let mut policy = checkpoint.policy_with(network(&env, DeviceSpec::Cpu)?)?;
     /// # policy.forget_all();
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn policy_with(&self, network: Box<dyn Network>) -> Result<Policy, PolicyError> {
+        let (seen, read) = (&self.observation, &network.shape().obs);
+        if seen.scales_by_bounds() != read.scales_by_bounds() {
+            let reason = format!(
+                "it reads bytes as {read} and was trained on {seen}: make it for the space `observation` of the checkpoint"
+            );
+            return Err(PolicyError::BadSpec { reason });
+        }
         self.as_trained(Policy::with_network(network, self.state.params.clone(), &self.action)?)
     }
 

@@ -25,7 +25,7 @@ mod workers;
 use pronk_learner::{Algorithm, AlgorithmConfig};
 use pronk_policy::{ObsDtype, Space};
 use pronk_rollout::NormalizerConfig;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 pub use admission::Admission;
 pub(crate) use as_toml::as_toml;
@@ -74,7 +74,9 @@ pub use workers::{InferencePlacement, ObservationFilter, WorkersConfig};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
 pub struct TrainerConfig {
-    /// Seed of all random numbers of the run.
+    /// Seed of all random numbers of the run. Beyond 2⁶³ − 1, where whole numbers of TOML end, files have it
+    /// as a text.
+    #[serde(deserialize_with = "seed")]
     pub seed: u64,
     /// The algorithm with its own settings, such as `gamma`. Ignored if the builder is given an algorithm.
     pub algorithm: AlgorithmConfig,
@@ -104,6 +106,19 @@ pub struct ConfigError {
     pub value: String,
     /// Why it is invalid, and what to set instead.
     pub reason: String,
+}
+
+fn seed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a whole number from 0 to 2^64 - 1 was expected")]
+    enum Seed {
+        Number(u64),
+        Text(String),
+    }
+    match Seed::deserialize(deserializer)? {
+        Seed::Number(seed) => Ok(seed),
+        Seed::Text(text) => text.parse().map_err(D::Error::custom),
+    }
 }
 
 impl TrainerConfig {

@@ -10,7 +10,7 @@ use pronk_metrics::write_whole;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::run_folder::{RESULTS, RUN_INFO, now_secs};
+use crate::run_folder::{RESULTS, RUN_INFO, SETTINGS, now_secs};
 
 /// `run.json` in the folder of a run: what the run was made with, on which machine, and how it ended.
 ///
@@ -20,6 +20,7 @@ use crate::run_folder::{RESULTS, RUN_INFO, now_secs};
 /// | key | holds |
 /// |---|---|
 /// | `pronk` | the version of pronk |
+/// | `config` | who has written `config.toml`: `log_to`, a `program` that knows the run's environments, or the `user` |
 /// | `env`, `seed`, `command` | what the run is of, and the arguments of its process |
 /// | `working_directory` | the `path` that the process was started in, and, if it belongs to a git repository, its `git_commit` and `git_is_clean` (whether nothing was changed since) |
 /// | `machine`, `process`, `process_began` | where the run goes on: see [`machine`] |
@@ -79,6 +80,14 @@ pub struct RunInfoError {
     pub cause: io::Error,
 }
 
+/// The first line of a config file that [`Trainer::log_to`](crate::Trainer::log_to) has written, and may write
+/// again.
+pub(crate) const BY_LOG_TO: &str = "# The settings of a run, by Trainer::log_to.\n";
+
+pub(crate) fn is_by_log_to(config: &Path) -> bool {
+    fs::read_to_string(config).is_ok_and(|text| text.starts_with(BY_LOG_TO))
+}
+
 impl RunInfo {
     /// Writes what is known of a run before it begins into its folder. Call it after
     /// [`Trainer::log_to`](crate::Trainer::log_to), which cuts the results of a resumed run to where it goes on.
@@ -99,6 +108,7 @@ impl RunInfo {
         }));
         let info = json!({
             "pronk": pronk,
+            "config": if is_by_log_to(&folder.join(SETTINGS)) { "log_to" } else { "user" },
             "env": env,
             "seed": seed,
             "command": std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>(),
@@ -119,12 +129,12 @@ impl RunInfo {
         Ok(begun)
     }
 
-    /// The same, with another name of the environment, such as one by which a program makes it.
+    /// The same for a program that makes the environment by this name, and has written `config.toml` itself.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn with_env(mut self, env: &str) -> Result<Self, RunInfoError> {
-        self.info["env"] = env.into();
+        (self.info["env"], self.info["config"]) = (env.into(), "program".into());
         self.write()?;
         Ok(self)
     }

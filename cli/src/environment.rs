@@ -39,7 +39,7 @@ pub(crate) enum EnvironmentError {
     #[error("`env_options.{option}` is not for `{env}`: leave it out")]
     Option { env: String, option: &'static str },
     #[error(
-        "the environment variable {0} is not set, and `env_options.kwargs` has {{ env = \"{0}\" }}: set it, or write \
+        "the environment variable {0} is not set, and `env_options` has {{ env = \"{0}\" }}: set it, or write \
          {{ literal = {{ env = \"{0}\" }} }} for a table with the key `env`"
     )]
     Variable(String),

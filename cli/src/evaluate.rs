@@ -17,7 +17,7 @@ use pronk::rollout::{
     Audience, CallMonitor, Evaluation, EvaluationPlan, OnProgress, Players, Progress, ReturnStat, evaluate_beside,
 };
 use pronk::video::{Video, VideoOptions, play_and_record};
-use pronk::{ActionSelection, Rng};
+use pronk::{ActionSelection, Rng, RunInfo};
 use serde_json::{Value, json};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -109,6 +109,12 @@ impl Evaluate {
         let envs_per_process = file.config.workers.num_envs_per_worker;
         let mut policies = if self.best { run.best_policies() } else { run.policies() }?;
         let options = file.env_options.as_seen(policies.values().map(|policy| &policy.shape().obs));
+        if RunInfo::read(&run.path).is_some_and(|info| info["config"] == "log_to") {
+            note!(
+                "a program of your own has logged this run: {} is played as pronk makes it, without wrappers or arguments of that program",
+                file.env
+            );
+        }
         let env = Environment::named(&file.env, &options, envs_per_process, ChildOutput::default());
         let env = env.map_err(|error| {
             unusable(match error {

@@ -221,7 +221,7 @@ impl Train {
         );
         let path = out.join(CONFIG);
         let is_input = self.config.as_deref().is_some_and(|config| is_same(config, &path));
-        let is_of_run = RunInfo::read(out).is_some() && !is_input;
+        let is_of_run = RunInfo::read(out).is_some_and(|info| info["config"] != "user") && !is_input;
         // As a run or a sweep writes it, all keys in their order, it has nothing that a person wrote.
         let is_as_written = || {
             let text = RunFile::read(&path, Vec::new()).ok()?.to_toml().ok()?;
@@ -262,7 +262,7 @@ impl Train {
                 say!("interrupted; resume it with `pronk train --resume {out}`");
             }
             // The error of a run that failed says why it has not reached its target.
-            _ if failure.is_none() && run.exit_status() != 0 => say!("the target return was not reached"),
+            _ if failure.is_none() && run.exit_status() == 1 => say!("the target return was not reached"),
             _ => {}
         }
         say!("{out}");

@@ -38,14 +38,17 @@ pub fn check(name: &str, schedules: usize, model: impl Fn() + Clone + Send + Syn
 /// As [`check`].
 pub fn exhaust(name: &str, model: impl Fn() + Send + Sync + 'static) {
     MAY_DRAW.set(false);
+    HAPPENED.take();
     let tried = run(DfsScheduler::new(None, false), model);
     println!("model {name}: all {tried} schedules");
+    assert_happened(name);
 }
 
-/// Notes whether what a model is about `happened` in this schedule. A model that passes shows nothing if it
-/// never comes to what it is about: so [`check`] fails if no schedule did, and else prints how many.
+/// Notes whether what a model is about `happened`. A model that passes shows nothing if it never comes to
+/// what it is about: so [`check`] and [`exhaust`] fail if that never happened, and else print how often it
+/// did, in all schedules.
 pub fn sometimes(what: &'static str, happened: bool) {
-    HAPPENED.with_borrow_mut(|schedules| *schedules.entry(what).or_default() += usize::from(happened));
+    HAPPENED.with_borrow_mut(|counts| *counts.entry(what).or_default() += usize::from(happened));
 }
 
 /// Runs `model` under the schedule that a panic of [`check`] has named.
@@ -57,14 +60,14 @@ pub fn replay(schedule: &str, model: impl Fn() + Send + Sync + 'static) {
 std::thread_local! {
     static MAY_DRAW: Cell<bool> = const { Cell::new(false) };
 
-    /// In how many schedules of this run [`sometimes`] was told that it happened.
+    /// How often [`sometimes`] was told in this run that it happened.
     static HAPPENED: RefCell<BTreeMap<&'static str, usize>> = const { RefCell::new(BTreeMap::new()) };
 }
 
 fn assert_happened(name: &str) {
-    for (what, schedules) in HAPPENED.take() {
-        println!("    {what}: in {schedules}");
-        assert!(schedules > 0, "model {name}: {what} in no schedule, so the model shows nothing about it");
+    for (what, count) in HAPPENED.take() {
+        println!("    {what}: {count} times");
+        assert!(count > 0, "model {name}: {what} in no schedule, so the model shows nothing about it");
     }
 }
 

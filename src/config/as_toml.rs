@@ -38,6 +38,8 @@ fn inline(value: &Value) -> String {
             let item = |(key, value): (&String, &Value)| format!("{} = {}", name(key), inline(value));
             format!("{{ {} }}", list(below.iter().map(item).collect()))
         }
+        // Whole numbers of TOML end at 2⁶³ − 1, and seeds later.
+        Value::Number(number) if number.is_u64() && !number.is_i64() => quoted(&number.to_string()),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
     }
 }
@@ -80,5 +82,7 @@ mod tests {
         let config = serde_json::to_value(TrainerConfig::default()).unwrap();
         let text = as_toml(&config);
         assert!(read(&text)["learner"]["lr"] == config["learner"]["lr"], "{text}");
+        let large = read(&as_toml(&json!({"seed": u64::MAX})));
+        assert_eq!(TrainerConfig::deserialize(large).unwrap().seed, u64::MAX);
     }
 }

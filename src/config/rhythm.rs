@@ -7,25 +7,26 @@ use pronk_learner::UpdateRhythm;
 use super::{Admission, TrainerConfig};
 
 impl TrainerConfig {
-    /// The rhythm that algorithms take settings from which are left open.
-    pub(crate) fn update_rhythm(&self) -> UpdateRhythm {
+    /// The rhythm that algorithms take settings from which are left open, of a run that `listens` for hosts
+    /// or does not. How many will come is not known, so their fragments are not counted.
+    pub(crate) fn update_rhythm(&self, listens: bool) -> UpdateRhythm {
         let at_least_one = |count: u64| NonZeroU64::new(count).unwrap_or(NonZeroU64::MIN);
         let per_pass = self.columns_of_a_batch().div_ceil(self.columns_of_an_update()) as u64;
         let per_train_batch = self.learner.num_sgd_iter as u64 * per_pass;
         UpdateRhythm {
             per_train_batch: at_least_one(per_train_batch),
             per_buffer: at_least_one(per_train_batch * self.learner.minibatch_buffer_size as u64),
-            lag: self.expected_lag(per_pass, per_train_batch),
+            lag: self.expected_lag(listens, per_pass, per_train_batch),
         }
     }
 
     /// Updates that are made while a fragment is sampled and waits.
-    fn expected_lag(&self, per_pass: u64, per_train_batch: u64) -> u64 {
+    fn expected_lag(&self, listens: bool, per_pass: u64, per_train_batch: u64) -> u64 {
         let learner = &self.learner;
         let unpublished = learner.broadcast_interval - 1;
         let train_batches = match learner.admission {
             Admission::Deterministic { lag } => lag,
-            Admission::Free if self.workers.num_rollout_workers == 0 => 0,
+            Admission::Free if self.workers.num_rollout_workers == 0 && !listens => 0,
             // A full queue, a fragment of each worker, and what is loaded ahead.
             Admission::Free => {
                 let fragments = self.inqueue_size() + self.workers.num_rollout_workers;

@@ -261,10 +261,13 @@ fn the_rhythm_of_a_run_tells_its_updates_and_its_lag() {
         config.workers.num_envs_per_worker = 10; // a fragment is a train batch
         change(&mut config);
         config.check().unwrap();
-        let rhythm = config.update_rhythm();
+        let rhythm = config.update_rhythm(false);
         (rhythm.per_train_batch.get(), rhythm.per_buffer.get(), rhythm.lag)
     };
     assert_eq!(rhythm(|_| {}), (1, 1, 2), "one in the queue, and one in hand");
+    let mut of_hosts = TrainerConfig::default();
+    (of_hosts.workers.num_rollout_workers, of_hosts.learner.learner_queue_size) = (0, Some(10));
+    assert_eq!((of_hosts.update_rhythm(false).lag, of_hosts.update_rhythm(true).lag), (0, 1), "ten small fragments");
     assert_eq!(rhythm(|c| c.workers.num_rollout_workers = 4), (1, 1, 5));
     assert_eq!(rhythm(|c| c.workers.num_rollout_workers = 0), (1, 1, 0));
     assert_eq!(rhythm(|c| c.learner.learner_queue_size = Some(16)), (1, 1, 17));

@@ -185,7 +185,7 @@ pub(super) fn trainer(
         time,
         clock,
         reporters: Reporters::default(),
-        info: None,
+        info: Vec::new(),
         history: EpisodeHistory::new(config.results.metrics_num_episodes_for_smoothing),
         started,
         iterations: 0,

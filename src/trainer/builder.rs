@@ -330,7 +330,7 @@ impl TrainerBuilder<OneAgent> {
         let config = run.config.clone();
         // There is one policy, so this is called once.
         let mut own = algorithm;
-        run.start(spec, found, move |_| own.take().map_or_else(|| config.algorithm.build(config.update_rhythm()), Ok))
+        run.start(spec, found, move |_| own.take().map_or_else(|| config.algorithm.build(), Ok))
     }
 }
 
@@ -376,7 +376,7 @@ impl TrainerBuilder<SeveralAgents> {
         let config = run.config.clone();
         run.start(spec, found, move |policy| match &mut algorithm {
             Some(make) => make(policy),
-            None => config.algorithm.build(config.update_rhythm()),
+            None => config.algorithm.build(),
         })
     }
 }

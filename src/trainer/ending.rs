@@ -198,8 +198,8 @@ impl Trainer {
     /// Completes `run.json`, unless the program does that. If it cannot be written, that is known like a log.
     fn complete_info(&mut self, run: &mut Run, cause: Option<&TrainError>) {
         let failure = self.failure.clone().or(cause.map(ToString::to_string));
-        let written = self.info.take().map(|info| info.end(run, failure.as_deref()));
-        if let Some(Err(RunInfoError { path, cause })) = written {
+        for info in std::mem::take(&mut self.info) {
+            let Err(RunInfoError { path, cause }) = info.end(run, failure.as_deref()) else { continue };
             run.reporter_failures.push(ReportError::of_file("log_to", "write", &path, cause));
         }
     }
@@ -218,9 +218,11 @@ impl Drop for Trainer {
         }
         // Reporters of a dropped run write what they have, too.
         self.reporters.finish();
-        if let Some(info) = self.info.take() {
+        for info in std::mem::take(&mut self.info) {
             let panic = || std::thread::panicking().then(|| "its program panicked".to_owned());
-            let failure = self.failure.take().or_else(panic);
+            let unbegun =
+                || (self.iterations == 0).then(|| "its program dropped it before its first result".to_owned());
+            let failure = self.failure.clone().or_else(panic).or_else(unbegun);
             let outcome = json!({ "reason": null, "failure": failure, "reached": false, "ledger_closed": null });
             // Nothing is left that could say so.
             let _ = info.complete(outcome);

@@ -7,7 +7,9 @@ use std::time::Instant;
 use pronk_buffer::{Fold, Notifier, ShutdownToken, Versioned};
 use pronk_metrics::{ByPolicy, StateClock, TimeLedger, catch};
 use pronk_policy::Params;
-use pronk_rollout::{CallMonitor, EnvFailure, EvaluateError, Evaluation, EvaluatorState, OnFrame, ReaperHandle};
+use pronk_rollout::{
+    CallMonitor, EnvFailure, EvaluateError, Evaluation, EvaluatorState, FailurePlace, OnFrame, ReaperHandle,
+};
 use tracing::debug_span;
 
 use super::best::Best;
@@ -81,7 +83,8 @@ pub(super) fn start(
 ) -> io::Result<Evaluator> {
     let monitor = CallMonitor::new().of_run(time, reaper);
     let (of_run, causes) = (token.clone(), Vec::new());
-    let mut work = Work { spec, config, monitor, token: of_run, best, videos, causes, warns_of_limit: true };
+    let mut work =
+        Work { spec, config, monitor, token: of_run, best, videos, undrawn: 0, causes, warns_of_limit: true };
     Evaluator::start(token, notifier, time, move |order, clock| {
         let evaluated = catch(|| work.evaluate(&order, clock));
         evaluated.unwrap_or_else(|panic| work.failure(&order, panic.clone(), &format!("it panicked: {panic}")))
@@ -96,11 +99,16 @@ struct Work {
     token: ShutdownToken,
     best: Best,
     videos: Option<VideoFolder>,
+    /// How many evaluations in a row failed with pictures and not without.
+    undrawn: u32,
     /// Of the failures that were logged.
     causes: Vec<String>,
     /// Whether no episode was ended by the limit of steps yet.
     warns_of_limit: bool,
 }
+
+/// Evaluations in a row that fail with pictures and not without, after which there are no more videos.
+const MOST_UNDRAWN: u32 = 3;
 
 /// Why an evaluation was not made.
 enum Failed {
@@ -109,6 +117,8 @@ enum Failed {
     Because {
         cause: String,
         what: String,
+        /// Whether it failed where environments that are drawn differ from others.
+        is_of_drawing: bool,
     },
 }
 
@@ -116,8 +126,13 @@ impl From<EvaluateError> for Failed {
     fn from(error: EvaluateError) -> Self {
         match error {
             EvaluateError::Interrupted => Self::Interrupted,
-            EvaluateError::Env(failure) => Self::Because { cause: failure.cause.to_string(), what: in_words(&failure) },
-            error => Self::Because { cause: error.to_string(), what: error.to_string() },
+            EvaluateError::Env(failure) => {
+                let place = failure.place;
+                let is_of_drawing =
+                    matches!(place, FailurePlace::Make | FailurePlace::Reset { .. } | FailurePlace::Render { .. });
+                Self::Because { cause: failure.cause.to_string(), what: in_words(&failure), is_of_drawing }
+            }
+            error => Self::Because { cause: error.to_string(), what: error.to_string(), is_of_drawing: false },
         }
     }
 }
@@ -130,16 +145,23 @@ impl Work {
         let mut played = self.play(order, recorder.as_mut());
         let mut not_drawn = None;
         if recorder.is_some()
-            && let Err(Failed::Because { what, .. }) = &played
+            && let Err(Failed::Because { what, is_of_drawing, .. }) = &played
         {
             // The same episodes again: what can be played and not drawn fails with a picture only, wherever
-            // it does so.
-            let reason = format!("{what}; the run has no more videos");
+            // it does so; unless it has failed by chance, as a simulator may.
+            let (what, is_of_drawing) = (what.clone(), *is_of_drawing);
             played = self.play(order, None);
             if played.is_ok() {
+                self.undrawn += 1;
+                let gives_up = is_of_drawing || self.undrawn == MOST_UNDRAWN;
+                let videos = if gives_up { "the run has no more videos" } else { "this one has no video" };
+                let reason = format!("{what}; {videos}");
                 tracing::warn!("{reason}");
-                (self.videos, not_drawn) = (None, Some(reason));
+                self.videos = self.videos.take().filter(|_| !gives_up);
+                (recorder, not_drawn) = (None, Some(reason));
             }
+        } else {
+            self.undrawn = 0;
         }
         let mut report = match played {
             Ok(evaluation) => {
@@ -149,7 +171,7 @@ impl Work {
                 Report { video: not_drawn.map(Err).or(video), ..report }
             }
             Err(Failed::Interrupted) => return Report { is_interrupted: true, ..Report::default() },
-            Err(Failed::Because { cause, what }) => self.failure(order, cause, &what),
+            Err(Failed::Because { cause, what, .. }) => self.failure(order, cause, &what),
         };
         if self.best.is_unsaved() {
             clock.enter(EvaluatorState::Saving);
@@ -168,7 +190,9 @@ impl Work {
         };
         match debug_span!("evaluate").in_scope(|| catch(play)) {
             Ok(played) => played.map_err(|error| Failed::from(*error)),
-            Err(panic) => Err(Failed::Because { what: format!("it panicked: {panic}"), cause: panic }),
+            Err(panic) => {
+                Err(Failed::Because { what: format!("it panicked: {panic}"), cause: panic, is_of_drawing: true })
+            }
         }
     }
 

@@ -103,8 +103,8 @@ pub struct Trainer {
     pub(super) time: TimeLedger,
     pub(super) clock: StateClock<TrainerState>,
     pub(super) reporters: Reporters,
-    /// `run.json`, if the run logs to a folder and the program does not complete the file itself.
-    pub(super) info: Option<RunInfo>,
+    /// `run.json` of each folder that the run logs to, unless the program completes the file itself.
+    pub(super) info: Vec<RunInfo>,
     pub(super) history: EpisodeHistory,
     pub(super) started: Instant,
     pub(super) iterations: u64,
@@ -112,8 +112,8 @@ pub struct Trainer {
     /// Time in reporters.
     pub(super) reporting: TimerStat,
     pub(super) worker_restarts: u64,
-    /// Workers that gave up.
     pub(super) env_failures: EnvFailures,
+    /// Workers that gave up.
     pub(super) worker_failures: Vec<WorkerFailure>,
     /// Threads abandoned in hung environments.
     pub(super) abandoned: AbandonedThreads,

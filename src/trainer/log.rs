@@ -1,6 +1,6 @@
 //! Logs of a run in its folder.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -12,10 +12,7 @@ use serde_json::{Value, json};
 use super::handle::Trainer;
 use crate::config::as_toml;
 use crate::run_folder;
-use crate::run_info::{RunInfo, RunInfoError};
-
-/// The first line of a config file that [`Trainer::log_to`] has written, and may write again.
-const BY_LOG_TO: &str = "# The settings of a run, by Trainer::log_to.\n";
+use crate::run_info::{BY_LOG_TO, RunInfo, RunInfoError, is_by_log_to};
 
 impl Trainer {
     /// Logs the run to `folder`, which is made if it is missing.
@@ -64,15 +61,15 @@ impl Trainer {
         self.log_results(folder)?;
         self.write_settings(&folder.join(run_folder::SETTINGS))?;
         let info = RunInfo::begin(folder, &self.spec.env, self.config.seed);
-        self.info = Some(info.map_err(|RunInfoError { path, cause }| unwritten(&path, cause))?);
+        self.info.push(info.map_err(|RunInfoError { path, cause }| unwritten(&path, cause))?);
         Ok(())
     }
 
     /// What [`log_to`](Self::log_to) has begun as `run.json`, for a program that completes the file by
-    /// [`RunInfo::end`], for example once it has saved the policy. `None` if the run logs to no folder, or if
-    /// it was taken before.
+    /// [`RunInfo::end`], for example once it has saved the policy. That of the newest folder, or `None` if
+    /// the run logs to no folder, or if it was taken before.
     pub fn take_run_info(&mut self) -> Option<RunInfo> {
-        self.info.take()
+        self.info.pop()
     }
 
     fn log_results(&mut self, folder: &Path) -> Result<(), ReportError> {
@@ -132,8 +129,7 @@ impl Trainer {
     /// Writes the settings as a config file of the program `pronk`, unless there is one that another hand has
     /// written.
     fn write_settings(&self, path: &Path) -> Result<(), ReportError> {
-        let begins = |text: String| text.starts_with(BY_LOG_TO);
-        if path.symlink_metadata().is_ok() && !fs::read_to_string(path).is_ok_and(begins) {
+        if path.symlink_metadata().is_ok() && !is_by_log_to(path) {
             return Ok(());
         }
         let mut settings = self.settings();

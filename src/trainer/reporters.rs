@@ -24,14 +24,14 @@ impl Reporters {
 
     /// Passes `result` to every working reporter.
     pub(super) fn report(&mut self, result: &ResultDict) {
-        self.each(|reporter| reporter.report(result));
+        self.each(true, |reporter| reporter.report(result));
     }
 
     /// Finishes the working ones and drops them.
     pub(super) fn finish(&mut self) {
         // No result comes that they could go on with.
         self.working.iter_mut().for_each(|it| it.misses = false);
-        self.each(|reporter| reporter.finish());
+        self.each(false, |reporter| reporter.finish());
         self.working.clear();
     }
 
@@ -49,7 +49,7 @@ impl Reporters {
         std::mem::take(&mut self.failures)
     }
 
-    fn each(&mut self, mut call: impl FnMut(&mut dyn Reporter) -> Result<(), ReportError>) {
+    fn each(&mut self, may_go_on: bool, mut call: impl FnMut(&mut dyn Reporter) -> Result<(), ReportError>) {
         let failures = &mut self.failures;
         self.working.retain_mut(|it| {
             let name = it.reporter.name().to_owned();
@@ -58,7 +58,7 @@ impl Reporters {
                     it.goes_on(failures);
                     return true;
                 }
-                Ok(Err(error)) if it.reporter.goes_on() => {
+                Ok(Err(error)) if may_go_on && it.reporter.goes_on() => {
                     it.has_missed(error, failures);
                     return true;
                 }

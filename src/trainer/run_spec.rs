@@ -234,10 +234,10 @@ impl RunSpec {
             let of_policy = |cause| if is_only { cause } else { TrainError::of_policy(policy, cause) };
             if let Training::Learns(_) = spec.training {
                 let mut algorithm = algorithm(policy).map_err(|cause| of_policy(cause.into()))?;
-                algorithm.set_rhythm(config.update_rhythm());
-                if algorithm.target_update_period() == Some(NonZeroU64::MIN) {
+                algorithm.set_rhythm(config.update_rhythm(self.listens));
+                if algorithm.name() == "appo" && algorithm.target_update_period() == Some(NonZeroU64::MIN) {
                     tracing::warn!(
-                        "the target network is renewed after every update, so nothing is ever clipped; set \
+                        "{policy}: the target network is renewed after every update, so nothing is ever clipped; set \
                          target_update_frequency to several updates, or leave it out"
                     );
                 }
@@ -361,7 +361,7 @@ impl RunSpec {
         params: Params,
         counters: Counters,
     ) -> Result<LearnerState, TrainError> {
-        let algorithm = config.algorithm.build(config.update_rhythm())?;
+        let algorithm = config.algorithm.build()?;
         // The state of a user's own algorithm is unknown here.
         let numbers = if self.policies.get(policy).is_some_and(|spec| spec.algorithm == algorithm.name()) {
             algorithm.save()

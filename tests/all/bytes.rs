@@ -141,6 +141,12 @@ fn networks_of_ones_own_are_told_how_the_run_reads_bytes() {
     let as_before = run(Trainer::builder(small(0)).env(before).network(own).resume(&saved()).build());
     let resumed = run(Trainer::builder(small(0)).env(now).network(own).resume(&saved()).build());
     assert_eq!(resumed.weights_digest(), as_before.weights_digest());
+    // A policy is made by the program, which has to take the space from the checkpoint.
+    let (saved, env) = (saved(), Codes::now().spec());
+    let refusal = saved.policy_with(own(&env, DeviceSpec::Cpu).unwrap()).map(drop).unwrap_err().to_string();
+    assert!(refusal.contains("`observation` of the checkpoint"), "{refusal}");
+    let env = EnvSpec { observation: saved.observation.clone(), ..env };
+    saved.policy_with(own(&env, DeviceSpec::Cpu).unwrap()).unwrap();
 }
 
 #[test]

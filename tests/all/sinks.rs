@@ -12,8 +12,8 @@ use pronk::envs::CartPole;
 use pronk::prelude::*;
 use pronk::wrappers::{Chaos, ChaosConfig};
 use pronk::{
-    Csv, HtmlReport, JsonLines, Prometheus, ReportError, Reporter, ResultDict, Run, RunFolder, TensorBoard, Timeline,
-    Timers, reporter_fn,
+    Csv, HtmlReport, JsonLines, Prometheus, ReportError, Reporter, ResultDict, Run, RunFolder, RunState, TensorBoard,
+    Timeline, Timers, reporter_fn,
 };
 use serde_json::Value;
 use tracing_subscriber::layer::SubscriberExt;
@@ -234,6 +234,23 @@ fn a_run_that_is_let_go_of_still_writes_its_report() {
     trainer.next().unwrap().unwrap();
     drop(trainer);
     assert!(folder.path().join("report.html").exists());
+    assert_eq!(RunState::of(folder.path()), RunState::Finished);
+}
+
+#[test]
+fn a_run_may_log_to_two_folders_and_one_that_never_began_has_failed() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let logged = || {
+        let mut trainer = Trainer::new(small(1), |_: &EnvContext| CartPole::new()).unwrap();
+        [&one, &two].into_iter().for_each(|folder| trainer.log_to(folder.path()).unwrap());
+        trainer
+    };
+    let states = || [&one, &two].map(|folder| RunState::of(folder.path()));
+    drop(logged());
+    assert_eq!(states(), [RunState::Failed; 2]);
+    [&one, &two].into_iter().for_each(|folder| drop(RunFolder::overwrite(folder.path()).unwrap()));
+    logged().run(iterations(1)).unwrap();
+    assert_eq!(states(), [RunState::Finished; 2]);
 }
 
 #[test]

@@ -86,9 +86,10 @@ impl Entry {
         is_lost && !is_name(self) && !is_name(later)
     }
 
-    /// Whether it is an argument of the environment, which may be anything, or all of them.
+    /// Whether it is an argument of the environment, which may be anything, or all of them, or its wrappers
+    /// with theirs.
     pub(super) fn is_argument(&self) -> bool {
-        self.key.starts_with(&["env_options", "kwargs"].map(str::to_owned))
+        ["kwargs", "wrappers"].iter().any(|options| self.key.starts_with(&["env_options", options].map(str::to_owned)))
     }
 
     /// Whether errors of the library call it so: by its last key, or by the end of its path.

@@ -54,13 +54,14 @@ fn limits_and_wrappers_of_processes_can_be_set() {
 [env_options]
 start_timeout = "5 min"
 step_timeout = 2.5
-wrappers = ["m:Flat", { name = "m:Scaled", kwargs = { by = 2 } }]
+wrappers = ["m:Flat", { name = "m:Scaled", kwargs = { by = 2, mode = "none" } }]
 "#;
     let file = parse(text, &["env_options.close_timeout=30 s"]).unwrap();
     let options = &file.env_options;
     let times = [options.start_timeout, options.step_timeout, options.close_timeout];
     assert_eq!(times.map(|time| time.map(f64::from)), [Some(300.0), Some(2.5), Some(30.0)]);
-    let wrappers = json!([{ "name": "m:Flat", "kwargs": {} }, { "name": "m:Scaled", "kwargs": { "by": 2 } }]);
+    let scaled = json!({ "name": "m:Scaled", "kwargs": { "by": 2, "mode": "none" } });
+    let wrappers = json!([{ "name": "m:Flat", "kwargs": {} }, scaled]);
     assert_eq!(json!(options.wrappers), wrappers);
     let written = file.to_toml().unwrap();
     assert_eq!(parse(&written, &[]).unwrap(), file, "{written}");

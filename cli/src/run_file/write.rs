@@ -43,6 +43,8 @@ pub(super) fn toml(value: Value) -> toml::Value {
         Value::String(text) => text.into(),
         Value::Number(number) => match number.as_i64() {
             Some(number) => number.into(),
+            // Whole numbers of TOML end at 2⁶³ − 1, and seeds later.
+            None if number.is_u64() => number.to_string().into(),
             None => number.as_f64().unwrap_or_default().into(),
         },
         Value::Array(list) => toml::Value::Array(list.into_iter().map(toml).collect()),

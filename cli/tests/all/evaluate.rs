@@ -110,6 +110,7 @@ fn a_run_of_another_program_is_known_by_what_it_has_logged() {
     own.save(folder.join("own")).unwrap();
     let (status, line, errors) = pronk(folder, &["evaluate", "known", "--episodes", "2", "--json"]);
     assert_eq!((status, json(&line)["episodes"].as_u64()), (0, Some(2)), "{errors}");
+    assert!(errors.contains("CartPole-v1 is played as pronk makes it"), "{errors}");
     let (status, _, errors) = pronk(folder, &["evaluate", "own"]);
     assert!(status == 2 && errors.contains("there is no environment `Own-v0`"), "{errors}");
     assert!(errors.contains("evaluate the policy there") && errors.contains("own/config.toml"), "{errors}");
@@ -121,6 +122,9 @@ fn a_run_of_another_program_is_known_by_what_it_has_logged() {
     fs::create_dir(folder.join("mine")).unwrap();
     fs::write(folder.join("mine/config.toml"), "mine = 1\n").unwrap();
     logged(&folder.join("mine"), CartPole::new);
+    fs::write(folder.join("config.toml"), CONFIG).unwrap();
+    let (status, _, errors) = pronk(folder, &["train", "config.toml", "--out", "mine", "--overwrite", "--quiet"]);
+    assert!(status == 2 && errors.contains("mine/config.toml, which no run has written"), "{errors}");
     assert_eq!(fs::read_to_string(folder.join("mine/config.toml")).unwrap(), "mine = 1\n");
 }
 

@@ -53,8 +53,10 @@ def begin_episode(env, seed):
         begun = env.reset(seed=seed)
     except TypeError as error:
         raise old_reset(env, error) or error
-    if isinstance(begun, tuple) and len(begun) == 2 and isinstance(begun[1], collections.abc.Mapping):
-        return begun
+    if isinstance(begun, (tuple, list)) and len(begun) == 2:
+        observation, info = begun[0], {} if begun[1] is None else begun[1]
+        if isinstance(info, collections.abc.Mapping):
+            return observation, info
     raise Refusal(
         f"`reset` gave {kind_of(begun)}, expected two values: (observation, info), where info is a dict. Environments "
         "of gym before 0.26 give the observation alone: return `observation, {}`"
@@ -545,6 +547,9 @@ class PettingZooGroup:
                 )
             return
         seen = observations[key]
+        # Nothing is learned from what follows a terminal state.
+        if seen is None and agent.ends[0] == TERMINATED:
+            return
         with naming(key):
             agent.write(seen["observation"] if agent.holds_mask else seen)
             if acts and self.has_mask:

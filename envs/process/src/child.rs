@@ -248,8 +248,8 @@ impl Child {
     pub(crate) fn line(&mut self, deadline: &Deadline) -> Result<Vec<u8>, ProcessError> {
         let (mut line, mut bytes) = (Vec::new(), vec![0; 1 << 16]);
         loop {
-            // However much it says, and however slowly.
-            if deadline.left().is_zero() {
+            // However much it says, and however slowly. What it has said in time may be read later.
+            if !line.is_empty() && deadline.left().is_zero() {
                 return Err(self.silent(deadline));
             }
             self.wait_until(For::Answers, deadline, &mut || false)?;

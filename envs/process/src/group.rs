@@ -76,6 +76,8 @@ impl Starting {
         let shared = Shared::map(memory, spec, layout, n_envs);
         let shared = shared.map_err(|error| child.cannot("map the shared memory", error))?;
 
+        // Other processes of the worker may have had longer, so its own time may be over.
+        let deadline = Deadline { since: Instant::now(), ..deadline };
         child.say(&line(&Size { shared_bytes: shared.bytes() }), &deadline)?;
         let line_of_theirs = child.line(&deadline)?;
         greeting::agreed(&line_of_theirs, shared.bytes()).map_err(|bad| not_understood(&mut child, bad))?;

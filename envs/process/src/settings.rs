@@ -59,8 +59,8 @@ pub struct ProcessEnvs {
 /// ```
 /// use pronk_env_process::{ChildOutput, Gymnasium, ProcessEnvs};
 ///
-/// let quiet = ProcessEnvs { output: ChildOutput::Hidden, ..ProcessEnvs::new(Gymnasium::new("CartPole-v1"))
-/// };
+/// let shown = ProcessEnvs::new(Gymnasium::new("CartPole-v1"));
+/// let quiet = ProcessEnvs { output: ChildOutput::Hidden, ..shown };
 /// # let _ = quiet;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

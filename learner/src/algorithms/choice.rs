@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::appo::{Appo, AppoConfig};
 use super::impala::{Impala, ImpalaConfig};
 use super::ppo::{Ppo, PpoConfig};
-use crate::{Algorithm, LearnError, UpdateRhythm};
+use crate::{Algorithm, LearnError};
 
 /// A built-in algorithm, with its settings.
 ///
@@ -91,17 +91,15 @@ impl AlgorithmConfig {
         }
     }
 
-    /// Builds the algorithm for a run of this rhythm.
+    /// Builds the algorithm. The [rhythm](Algorithm::set_rhythm) of its run comes later.
     ///
     /// # Errors
     /// As [`check`](Self::check).
-    pub fn build(&self, rhythm: UpdateRhythm) -> Result<Box<dyn Algorithm>, LearnError> {
-        let mut algorithm: Box<dyn Algorithm> = match self.clone() {
+    pub fn build(&self) -> Result<Box<dyn Algorithm>, LearnError> {
+        Ok(match self.clone() {
             Self::Impala(config) => Box::new(Impala::new(config)?),
             Self::Appo(config) => Box::new(Appo::new(config)?),
             Self::Ppo(config) => Box::new(Ppo::new(config)?),
-        };
-        algorithm.set_rhythm(rhythm);
-        Ok(algorithm)
+        })
     }
 }

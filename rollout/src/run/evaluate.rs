@@ -103,10 +103,12 @@ pub fn evaluate_agents(
 /// use pronk_policy::{ActionSelection, NetworkSpec, Policy};
 /// use pronk_rollout::{CartPole, Env, EnvContext, evaluate_and_render};
 ///
-/// let env = CartPole::new().spec(); let network = NetworkSpec::for_spaces(&env.observation, &env.action)?;
-/// let mut policy = Policy::new(network.clone(), network.init_params(0)?, &env.action)?; let factory = |_:
-/// &EnvContext| CartPole::new(); let mut n_frames = 0; let evaluation = evaluate_and_render(&mut policy, &mut
-/// ActionSelection::Mode, &factory, 1, 0, &mut |frame| {
+/// let env = CartPole::new().spec();
+/// let network = NetworkSpec::for_spaces(&env.observation, &env.action)?;
+/// let mut policy = Policy::new(network.clone(), network.init_params(0)?, &env.action)?;
+/// let factory = |_: &EnvContext| CartPole::new();
+/// let (mut mode, mut n_frames) = (ActionSelection::Mode, 0);
+/// let evaluation = evaluate_and_render(&mut policy, &mut mode, &factory, 1, 0, &mut |frame| {
 ///     assert_eq!((frame.width(), frame.height()), (600, 400));
 ///     n_frames += 1;
 ///     ControlFlow::Continue(())

@@ -18,8 +18,9 @@ use crate::env::{ActionRef, EnvFailure, EnvSpec, EpisodeStat, Frame, ObsMut, Res
 /// An error, of the environment that failed, is final for the whole vector: drop it and make another.
 ///
 /// ```
-/// use pronk_buffer::{End, FinalObs, ObsKind}; use pronk_rollout::{ActionRef, CartPole, ObsMut,
-/// SerialVectorEnv, VectorContext, VectorEnv, VectorStep, CallMonitor};
+/// use pronk_buffer::{End, FinalObs, ObsKind};
+/// use pronk_rollout::{ActionRef, CallMonitor, CartPole, ObsMut, SerialVectorEnv};
+/// use pronk_rollout::{VectorContext, VectorEnv, VectorStep};
 ///
 /// let context = VectorContext { seed: 7, ..VectorContext::default() };
 /// let mut envs = SerialVectorEnv::new(&context, 2, &CallMonitor::new(), |_| Ok(CartPole::new()))?;

@@ -4,6 +4,7 @@ use std::fs;
 
 use pronk::EnvFactory;
 use pronk::rollout::{CallMonitor, EnvFailure, EnvFailureCause, FailurePlace, Frame, VectorContext, VectorEnv};
+use pronk::wrappers::{Chaos, ChaosConfig};
 
 use super::*;
 
@@ -57,7 +58,7 @@ fn each_evaluation_has_a_video_and_the_newest_are_kept() {
         fs::write(dir.join("mine.png"), "mine").unwrap();
         let cart_pole = |_: &EnvContext| CartPole::new();
         let mut trainer = Trainer::builder(evaluated(small(1), 2)).env(cart_pole).videos(&dir).build().unwrap();
-        let first = until(&mut trainer, |dict| count(dict, "made") == 1);
+        let first = until(&mut trainer, |dict| count(dict, "made") >= 1);
         let name = format!("evaluation-{:012}.png", count(&first, "at_env_steps"));
         assert_eq!(first.get("evaluation.video"), Some(&Value::from(name.clone())));
         assert!(fs::read(dir.join(&name)).unwrap().starts_with(b"\x89PNG"));
@@ -137,7 +138,7 @@ fn environments_that_cannot_even_be_made_for_drawing_are_evaluated_without() {
             let (videos, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
             let builder = Trainer::builder(evaluated(small(1), 2)).env(Screenless(how));
             let mut trainer = builder.videos(videos.path()).checkpoints(folder.path()).build().unwrap();
-            let first = until(&mut trainer, |dict| count(dict, "made") == 1);
+            let first = until(&mut trainer, |dict| count(dict, "made") >= 1);
             let reason = first.get("evaluation.video_failed").and_then(Value::as_str).unwrap();
             assert!(reason.ends_with("; the run has no more videos"), "{reason}");
             assert!(how == NoScreen::Reset || reason.contains("there is no screen"), "{reason}");
@@ -164,6 +165,26 @@ fn an_evaluation_that_fails_without_a_picture_too_ends_no_videos() {
         let dict = until(&mut trainer, |dict| count(dict, "made") >= 1);
         trainer.finish().unwrap();
         assert_eq!((count(&dict, "failed"), dict.get("evaluation.video_failed")), (1, Some(&Value::Null)), "{dict:?}");
+    });
+}
+
+#[test]
+fn a_drawn_evaluation_that_fails_by_chance_costs_its_own_video() {
+    without_hanging("a run with videos", || {
+        let folder = tempfile::tempdir().unwrap();
+        let failing = Arc::new(AtomicU64::new(1));
+        let left = Arc::clone(&failing);
+        let make = move |_: &EnvContext| {
+            let fails = is_evaluator()
+                && left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
+            Chaos::new(CartPole::new(), ChaosConfig { error: fails.into(), ..ChaosConfig::default() })
+        };
+        let mut trainer = Trainer::builder(evaluated(small(1), 1)).env(make).videos(folder.path()).build().unwrap();
+        let dict = until(&mut trainer, |dict| count(dict, "made") >= 2);
+        trainer.finish().unwrap();
+        assert_eq!(failing.load(Ordering::Relaxed), 0, "the first one drawn has not failed");
+        assert_eq!((count(&dict, "failed"), dict.get("evaluation.video_failed")), (0, Some(&Value::Null)), "{dict:?}");
+        assert!(dict.get("evaluation.video").is_some_and(Value::is_string), "{dict:?}");
     });
 }
 

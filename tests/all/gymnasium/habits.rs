@@ -49,7 +49,7 @@ fn what_an_older_interface_gives_is_named_with_what_is_expected() {
 
 #[test]
 fn what_can_be_understood_is_no_failure() {
-    for name in ["array", "unseen", "bits", "fps", "forks"] {
+    for name in ["array", "list", "unseen", "bits", "fps", "forks"] {
         check_env(habit(name).env().unwrap(), u64::MAX).unwrap_or_else(|error| panic!("{name}: {error}"));
         let mut stepped = Stepped::reset(&habit(name), 2).unwrap();
         for step in 1..=6 {
@@ -145,6 +145,8 @@ fn agents_that_take_no_part_or_leave_unsaid_keep_no_episode_from_its_end() {
         (json!({ "absent": true }), None),
         (json!({ "absent": true }), Some(3)),
         (json!({ "absent": true, "lasts": true }), Some(9)),
+        (json!({ "unseen": true }), None),
+        (json!({ "unseen": true, "mask": "observation" }), None),
         (json!({ "leaves": true }), None),
         (json!({ "leaves": true, "absent": true }), Some(5)),
     ];

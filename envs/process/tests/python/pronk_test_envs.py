@@ -201,6 +201,8 @@ class Habits(gymnasium.Env):
         if self.habit == "bits":
             assert seed < 1 << 31, f"{seed} is too large"
         seen = self.seen()
+        if self.habit == "list":
+            return [seen, None]
         return seen if self.habit == "alone" else (seen, {})
 
     def step(self, action):

@@ -17,7 +17,7 @@ class Tag:
 
     def __init__(
         self, fault="none", at=3, file=None, mask=None, lasts=None,
-        blind=False, absent=False, leaves=False, camera=False,
+        blind=False, absent=False, leaves=False, camera=False, unseen=False,
     ):
         """`mask`: `"observation"` or `"info"`, where action masks are to be found. Then both have three actions.
 
@@ -27,9 +27,11 @@ class Tag:
 
         `lasts`: nobody is caught, nobody is cut off. A time limit has to be set from outside.
 
+        `unseen`: who is caught sees None.
+
         `absent`: an agent `ghost` is possible and takes no part. `leaves`: who is cut off just leaves, without a flag.
         """
-        self.blind, self.leaves, self.camera = blind, leaves, camera
+        self.blind, self.leaves, self.camera, self.unseen = blind, leaves, camera, unseen
         self.playing = list(Tag.possible_agents)
         self.possible_agents = ["ghost", *self.playing] if absent else self.playing
         self.fault, self.mask, self.lasts = Fault(fault, at, file), mask, bool(lasts)
@@ -70,6 +72,8 @@ class Tag:
         is_cut_off = self.steps == self.cut_after and not self.lasts
         terminations = {agent: agent == "runner" and is_caught for agent in self.agents}
         truncations = {agent: agent == "chaser" and is_cut_off for agent in self.agents}
+        if self.unseen:
+            seen = {agent: None if terminations[agent] else part for agent, part in seen.items()}
         if self.blind or self.leaves:
             seen = {agent: part for agent, part in seen.items() if not truncations[agent]}
         infos = self.infos()

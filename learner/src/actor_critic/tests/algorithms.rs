@@ -8,7 +8,7 @@ use std::num::NonZeroU64;
 use pronk_policy::{CandleNetwork, DataParallel, LoadedObs};
 
 use super::*;
-use crate::{AlgorithmConfig, AppoConfig, PpoConfig, UpdateRhythm};
+use crate::{Algorithm, AlgorithmConfig, AppoConfig, PpoConfig, UpdateRhythm};
 
 pub(super) fn every_algorithm() -> Vec<(&'static str, AlgorithmConfig)> {
     let every_3_updates = NonZeroU64::new(3);
@@ -24,9 +24,15 @@ pub(super) fn every_algorithm() -> Vec<(&'static str, AlgorithmConfig)> {
     ]
 }
 
+/// For a run of one update per train batch, without lag.
+pub(super) fn of_single_updates(algorithm: &AlgorithmConfig) -> Box<dyn Algorithm> {
+    let (once, mut algorithm) = (NonZeroU64::MIN, algorithm.build().unwrap());
+    algorithm.set_rhythm(UpdateRhythm { per_train_batch: once, per_buffer: once, lag: 0 });
+    algorithm
+}
+
 fn learner_with(algorithm: &AlgorithmConfig, seed: u64, minibatch: Option<usize>) -> ActorCriticLearner {
-    let once = NonZeroU64::MIN;
-    let algorithm = algorithm.build(UpdateRhythm { per_train_batch: once, per_buffer: once, lag: 0 }).unwrap();
+    let algorithm = of_single_updates(algorithm);
     let config = ActorCriticConfig { sgd_minibatch_size: minibatch.and_then(NonZeroUsize::new), seed, ..config() };
     ActorCriticLearner::new(ActorCriticParts { algorithm, ..parts(seed) }, config).unwrap()
 }
@@ -195,8 +201,7 @@ fn one_two_or_four_devices_learn_the_same_weights() {
         let on_devices = |devices: usize| {
             let replica = || Box::new(CpuNetwork::new(&spec()).unwrap()) as Box<dyn Network>;
             let network = DataParallel::new((0..devices).map(|_| replica()).collect()).unwrap();
-            let once = NonZeroU64::MIN;
-            let algorithm = algorithm.build(UpdateRhythm { per_train_batch: once, per_buffer: once, lag: 0 }).unwrap();
+            let algorithm = of_single_updates(&algorithm);
             let parts = ActorCriticParts { algorithm, network: Box::new(network), ..parts(0) };
             ActorCriticLearner::new(parts, config()).unwrap()
         };

@@ -89,14 +89,12 @@ fn memory_goes_through_a_batch_and_to_its_final_observations() {
 #[test]
 fn every_algorithm_learns_from_batches_with_memory_and_refuses_those_without() {
     for (name, algorithm) in super::algorithms::every_algorithm() {
-        let once = std::num::NonZeroU64::MIN;
-        let rhythm = crate::UpdateRhythm { per_train_batch: once, per_buffer: once, lag: 0 };
         let params = recurrent().init_params(0).unwrap();
         let parts = ActorCriticParts {
             network: Box::new(CpuNetwork::new(&recurrent()).unwrap()),
             optimizer: OptimizerConfig::default().build(params.values().len()).unwrap(),
             params,
-            algorithm: algorithm.build(rhythm).unwrap(),
+            algorithm: super::algorithms::of_single_updates(&algorithm),
             ..parts(0)
         };
         let config = ActorCriticConfig { sgd_minibatch_size: NonZeroUsize::new(2 * STEPS), ..config() };

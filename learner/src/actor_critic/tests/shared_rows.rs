@@ -3,8 +3,9 @@
 use pronk_buffer::{ObsViewMut, Pool};
 use pronk_policy::DataParallel;
 
+use super::algorithms::of_single_updates;
 use super::*;
-use crate::{AlgorithmConfig, UpdateRhythm};
+use crate::AlgorithmConfig;
 
 const FRAME: usize = 2;
 const DEPTH: usize = 3;
@@ -50,11 +51,9 @@ fn learnt(
     batch: &SampleBatch,
     config: ActorCriticConfig,
 ) -> Vec<u32> {
-    let once = std::num::NonZeroU64::MIN;
-    let rhythm = UpdateRhythm { per_train_batch: once, per_buffer: once, lag: 0 };
     let parts = ActorCriticParts {
         network,
-        algorithm: algorithm.clone().build(rhythm).unwrap(),
+        algorithm: of_single_updates(algorithm),
         optimizer: OptimizerConfig::default().build(params.values().len()).unwrap(),
         params,
         ..parts(0)
