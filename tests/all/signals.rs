@@ -42,8 +42,20 @@ impl Ended {
 ///
 /// In that process it runs `child` and returns `None`.
 fn signalled(test: &str, signals: &[&str], child: fn(&Path)) -> Option<Ended> {
-    let this_test = Command::new(std::env::current_exe().unwrap());
-    signalled_as(this_test, test, signals, child)
+    let this_test = std::env::current_exe().unwrap();
+    let mut process = Command::new(&this_test);
+    if ignores_hang_up() {
+        process = Command::new("env");
+        process.arg("--default-signal=HUP").arg(&this_test);
+    }
+    signalled_as(process, test, signals, child)
+}
+
+/// Whether these tests run below `nohup`, or another program that ignores SIGHUP: what they start would, too.
+fn ignores_hang_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }
 
 /// The same, where `process` runs this test binary.
