@@ -132,8 +132,10 @@ fn what_is_no_parallel_environment_is_named_with_what_to_do() {
 }
 
 fn agents(module: &str, kwargs: Value, limit: Option<u32>) -> ProcessEnvs {
+    let has_mask = kwargs.get("mask").is_some();
     let mut envs = pettingzoo(module, kwargs);
     envs.program.config["max_episode_steps"] = json!(limit);
+    envs.program.config["action_mask"] = json!(has_mask);
     envs
 }
 
