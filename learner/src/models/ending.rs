@@ -39,9 +39,10 @@ impl Way {
     /// Has a run end while it is sampled.
     fn end(self, run: Run) -> Ending {
         let Run { guard, fragments, steps } = run;
-        let guard = (self != Self::Guard).then_some(guard);
         let open = (self != Self::Source).then(|| fragments.clone());
         let sampling = thread::spawn(move || sample(0, if self == Self::Source { 2 } else { 4 }, &fragments, &steps));
+        // Dropped here, while updates are made, or kept.
+        let guard = (self != Self::Guard).then_some(guard);
         Ending { sampling, _kept: (guard, open) }
     }
 
