@@ -111,7 +111,8 @@ impl Evaluate {
         let options = file.env_options.as_seen(policies.values().map(|policy| &policy.shape().obs));
         if RunInfo::read(&run.path).is_some_and(|info| info["config"] == "log_to") {
             note!(
-                "a program of your own has logged this run: {} is played as pronk makes it, without wrappers or arguments of that program",
+                "a program of your own has logged this run: {} is played as pronk makes it, without wrappers or \
+                 arguments of that program",
                 file.env
             );
         }

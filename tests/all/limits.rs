@@ -10,8 +10,8 @@ use pronk::prelude::*;
 use pronk::{Gather, MultiAgentConfig, Run, StopReason};
 use serde_json::Value;
 
-use crate::failures::Stuck;
 use crate::fixtures::{small, with, without_hanging};
+use crate::hangs::Stuck;
 
 /// Longer than any of these runs: what ends them is the limit.
 const LONG: Duration = Duration::from_secs(60);

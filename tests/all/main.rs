@@ -19,6 +19,7 @@ mod fixtures;
 mod gates;
 #[cfg(feature = "env-process")]
 mod gymnasium;
+mod hangs;
 mod hosts;
 #[cfg(feature = "hosts-zenoh")]
 mod hosts_zenoh;

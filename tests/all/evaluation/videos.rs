@@ -150,6 +150,11 @@ fn environments_that_cannot_even_be_made_for_drawing_are_evaluated_without() {
     }
 }
 
+/// Whether any are left, of which it takes one.
+fn is_one_of(left: &AtomicU64) -> bool {
+    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+}
+
 #[test]
 fn an_evaluation_that_fails_without_a_picture_too_ends_no_videos() {
     without_hanging("a run with videos", || {
@@ -157,8 +162,7 @@ fn an_evaluation_that_fails_without_a_picture_too_ends_no_videos() {
         // The first evaluation fails drawn and not drawn.
         let failing = Arc::new(AtomicU64::new(2));
         let make = move |_: &EnvContext| {
-            let fails = is_evaluator()
-                && failing.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
+            let fails = is_evaluator() && is_one_of(&failing);
             Faulty::new(Fault::Error, if fails { 1 } else { u64::MAX })
         };
         let mut trainer = Trainer::builder(evaluated(small(1), 1)).env(make).videos(folder.path()).build().unwrap();
@@ -175,8 +179,7 @@ fn a_drawn_evaluation_that_fails_by_chance_costs_its_own_video() {
         let failing = Arc::new(AtomicU64::new(1));
         let left = Arc::clone(&failing);
         let make = move |_: &EnvContext| {
-            let fails = is_evaluator()
-                && left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
+            let fails = is_evaluator() && is_one_of(&left);
             Chaos::new(CartPole::new(), ChaosConfig { error: fails.into(), ..ChaosConfig::default() })
         };
         let mut trainer = Trainer::builder(evaluated(small(1), 1)).env(make).videos(folder.path()).build().unwrap();
