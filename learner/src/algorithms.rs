@@ -6,6 +6,7 @@ pub(crate) mod ppo;
 
 mod choice;
 mod kl;
+mod off_policy;
 mod on_batch;
 mod settings;
 pub(crate) mod surrogate;
@@ -13,3 +14,4 @@ pub(crate) mod targets;
 
 pub use choice::AlgorithmConfig;
 pub use kl::KlCoeff;
+pub use off_policy::OffPolicyStats;

@@ -42,7 +42,7 @@ pub use algorithms::surrogate::{
     SurrogateConfig, SurrogateGrads, SurrogateInput, SurrogateStats, ValueLoss, surrogate_loss,
 };
 pub use algorithms::targets::{LastStep, MaskedSteps, Targets};
-pub use algorithms::{AlgorithmConfig, KlCoeff};
+pub use algorithms::{AlgorithmConfig, KlCoeff, OffPolicyStats};
 pub use error::{LearnError, ShapeError};
 pub use gae::{Advantages, GaeInput, GaeOutput, gae};
 pub use lag::PolicyLag;

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 pub use loss::{AppoForm, AppoGrads, AppoLossConfig, AppoLossInput, AppoLossStats, appo_loss};
 
 use super::kl::KlCoeff;
-use super::on_batch::{self, LossGrads, OnBatch, actions_of, rows_of, write_output_grads};
+use super::off_policy::OffPolicy;
+use super::on_batch::{self, Divergence, LossGrads, OnBatch, actions_of, rows_of, write_output_grads};
 use super::settings;
 use super::surrogate::{SurrogateConfig, ValueLoss};
 use super::targets::MaskedSteps;
@@ -37,6 +38,8 @@ pub struct AppoConfig {
     pub vf_loss_coeff: f64,
     /// Weight of the entropy bonus over env-steps; never negative.
     pub entropy_coeff: Schedule,
+    /// As in [`ImpalaConfig`](crate::ImpalaConfig).
+    pub behaviour_kl_coeff: f64,
     /// Targets and advantages by V-trace of a target network; without it by GAE with the behaviour policy's
     /// values.
     pub vtrace: bool,
@@ -81,6 +84,7 @@ impl Default for AppoConfig {
             clip_param: 0.4,
             vf_loss_coeff: 0.5,
             entropy_coeff: Schedule::Constant(0.01),
+            behaviour_kl_coeff: 0.3,
             vtrace: true,
             form: AppoForm::Unbiased,
             vtrace_clip_rho_threshold: Some(1.0),
@@ -111,6 +115,7 @@ impl AppoConfig {
         settings::positive("clip_param", self.clip_param)?;
         settings::weight("vf_loss_coeff", self.vf_loss_coeff)?;
         settings::entropy_coeff(&self.entropy_coeff)?;
+        settings::weight("behaviour_kl_coeff", self.behaviour_kl_coeff)?;
         settings::bar("vtrace_clip_rho_threshold", self.vtrace_clip_rho_threshold)?;
         settings::bar("vtrace_clip_pg_rho_threshold", self.vtrace_clip_pg_rho_threshold)?;
         settings::weight("kl_coeff", self.kl_coeff)?;
@@ -180,6 +185,7 @@ pub struct Appo {
     /// The mean divergence of the last loss.
     last_kl: f64,
     batch: OnBatch,
+    off_policy: OffPolicy,
     target_logp: Vec<f32>,
     kl: Vec<f32>,
     grads: AppoGrads<f32>,
@@ -197,6 +203,7 @@ impl Appo {
             last_kl: 0.0,
             config,
             batch: OnBatch::default(),
+            off_policy: OffPolicy::default(),
             target_logp: Vec::new(),
             kl: Vec::new(),
             grads: AppoGrads::default(),
@@ -222,6 +229,7 @@ impl Appo {
                 ("log-probability under the target network", &self.target_logp),
                 ("entropy", &self.batch.entropy),
                 ("divergence", &self.kl),
+                ("divergence from the behaviour policy", self.off_policy.kl()),
                 ("value", inputs.values),
                 ("value when sampled", batch.behaviour_values()),
                 ("reward, with the value of a final observation,", &self.batch.ends.rewards),
@@ -294,19 +302,20 @@ impl Algorithm for Appo {
             mask: None,
         };
         let stats = appo_loss(&config, &input, &mut self.grads)?;
-        if !stats.surrogate.total_loss.is_finite() {
+        let advantages = &self.grads.vtrace.pg_advantages;
+        let penalty = (self.config.behaviour_kl_coeff, 1.0 / advantages.len() as f64);
+        let found = self.off_policy.measure(penalty, advantages, logp, batch, inputs)?;
+        let total_loss = stats.surrogate.total_loss + found.penalty;
+        if !total_loss.is_finite() {
             return Err(self.not_finite(batch, inputs, &stats));
         }
         self.last_kl = stats.surrogate.kl.unwrap_or(0.0);
         let surrogate = &self.grads.surrogate;
-        let loss = LossGrads {
-            logp: &surrogate.logp,
-            entropy: &surrogate.entropy,
-            values: &surrogate.values,
-            kl: self.config.use_kl_loss.then_some((from, surrogate.kl.as_slice())),
-        };
-        write_output_grads(batch, inputs, &loss, grads)?;
-        Ok(stats_tree(&stats, &config.surrogate, self.kl_coeff.value()))
+        let loss = LossGrads { logp: &surrogate.logp, entropy: &surrogate.entropy, values: &surrogate.values };
+        let own = self.config.use_kl_loss.then_some(Divergence { from, weights: &surrogate.kl });
+        write_output_grads(batch, inputs, &loss, own.into_iter().chain(self.off_policy.divergence(batch)), grads)?;
+        let own = stats_of(&stats, &config.surrogate, self.kl_coeff.value());
+        Ok(on_batch::statistics([("total_loss", total_loss)].into_iter().chain(own).chain(found.named())))
     }
 
     fn target_update_period(&self) -> Option<NonZeroU64> {
@@ -332,7 +341,11 @@ impl Algorithm for Appo {
 }
 
 /// RLlib's names, then what it does not report.
-fn stats_tree(stats: &AppoLossStats, config: &SurrogateConfig<f32>, kl_coeff: f64) -> Info {
+fn stats_of(
+    stats: &AppoLossStats,
+    config: &SurrogateConfig<f32>,
+    kl_coeff: f64,
+) -> impl Iterator<Item = (&'static str, f64)> {
     // None without a target network.
     let ratios = stats.is_ratio.map(|(mean, variance)| [("mean_IS", mean), ("var_IS", variance.unwrap_or(f64::NAN))]);
     let own = [
@@ -341,5 +354,5 @@ fn stats_tree(stats: &AppoLossStats, config: &SurrogateConfig<f32>, kl_coeff: f6
         ("vtrace_rho_clipped", stats.rho_clipped),
         ("vtrace_c_clipped", stats.c_clipped),
     ];
-    on_batch::statistics(stats.surrogate.named(config).into_iter().chain(own).chain(ratios.into_iter().flatten()))
+    stats.surrogate.named(config).into_iter().chain(own).chain(ratios.into_iter().flatten())
 }

@@ -2,7 +2,7 @@
 
 mod loss;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use pronk_buffer::SampleBatch;
 use pronk_metrics::Info;
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use loss::{ImpalaGrads, ImpalaLossConfig, ImpalaLossInput, ImpalaLossStats, impala_loss};
 
+use super::off_policy::OffPolicy;
 use super::on_batch::{self, LossGrads, OnBatch, write_output_grads};
 use super::settings;
 use super::targets::MaskedSteps;
@@ -26,6 +27,10 @@ pub struct ImpalaConfig {
     pub vf_loss_coeff: f64,
     /// Weight of the entropy bonus over env-steps; never negative.
     pub entropy_coeff: Schedule,
+    /// Weight of `KL(mu ‖ pi)`, the divergence of the policy in training from the one that acted, in units of
+    /// the mean size of advantages. It keeps a policy from running ahead of its data, whatever the lag and
+    /// the scale of rewards, and has no effect without lag. 0 disables it. (RLlib has none.)
+    pub behaviour_kl_coeff: f64,
     /// Corrects policy lag by V-trace; without it, advantages come from GAE with the behaviour policy's
     /// values, as in A3C.
     pub vtrace: bool,
@@ -48,6 +53,7 @@ impl Default for ImpalaConfig {
             gamma: 0.99,
             vf_loss_coeff: 0.5,
             entropy_coeff: Schedule::Constant(0.01),
+            behaviour_kl_coeff: 0.3,
             vtrace: true,
             lambda: 1.0,
             vtrace_clip_rho_threshold: Some(1.0),
@@ -69,6 +75,7 @@ impl ImpalaConfig {
         settings::unit("vtrace_lambda", self.vtrace_lambda)?;
         settings::weight("vf_loss_coeff", self.vf_loss_coeff)?;
         settings::entropy_coeff(&self.entropy_coeff)?;
+        settings::weight("behaviour_kl_coeff", self.behaviour_kl_coeff)?;
         settings::bar("vtrace_clip_rho_threshold", self.vtrace_clip_rho_threshold)?;
         settings::bar("vtrace_clip_pg_rho_threshold", self.vtrace_clip_pg_rho_threshold)
     }
@@ -105,6 +112,7 @@ impl ImpalaConfig {
 pub struct Impala {
     config: ImpalaConfig,
     batch: OnBatch,
+    off_policy: OffPolicy,
     grads: ImpalaGrads<f32>,
 }
 
@@ -115,7 +123,12 @@ impl Impala {
     /// As [`ImpalaConfig::check`].
     pub fn new(config: ImpalaConfig) -> Result<Impala, LearnError> {
         config.check()?;
-        Ok(Impala { config, batch: OnBatch::default(), grads: ImpalaGrads::default() })
+        Ok(Impala {
+            config,
+            batch: OnBatch::default(),
+            off_policy: OffPolicy::default(),
+            grads: ImpalaGrads::default(),
+        })
     }
 
     /// The settings.
@@ -151,7 +164,11 @@ impl Algorithm for Impala {
         let behaviour_logp = batch.behaviour_logp();
         let input = ImpalaLossInput { steps, columns, behaviour_logp, logp, entropy, values, targets, mask: None };
         let stats = impala_loss(&config, &input, &mut self.grads)?;
-        if !stats.total_loss.is_finite() {
+        let advantages = &self.grads.vtrace.pg_advantages;
+        let penalty = (self.config.behaviour_kl_coeff, 1.0);
+        let found = self.off_policy.measure(penalty, advantages, logp, batch, inputs)?;
+        let total_loss = stats.total_loss + found.penalty;
+        if !total_loss.is_finite() {
             return Err(on_batch::not_finite(
                 "the IMPALA loss",
                 columns,
@@ -159,6 +176,7 @@ impl Algorithm for Impala {
                     ("log-probability", logp),
                     ("behaviour log-probability", behaviour_logp),
                     ("entropy", entropy),
+                    ("divergence from the behaviour policy", self.off_policy.kl()),
                     ("value", values),
                     ("reward, with the value of a final observation,", &ends.rewards),
                 ],
@@ -166,15 +184,16 @@ impl Algorithm for Impala {
             ));
         }
         let ImpalaGrads { logp, entropy, values, .. } = &self.grads;
-        write_output_grads(batch, inputs, &LossGrads { logp, entropy, values, kl: None }, grads)?;
-        Ok(stats_tree(&stats, &config))
+        let divergence = self.off_policy.divergence(batch);
+        write_output_grads(batch, inputs, &LossGrads { logp, entropy, values }, divergence, grads)?;
+        let own = stats_of(&stats, &config);
+        Ok(on_batch::statistics([("total_loss", total_loss)].into_iter().chain(own).chain(found.named())))
     }
 }
 
 /// RLlib's names, then what it does not report.
-fn stats_tree(stats: &ImpalaLossStats, config: &ImpalaLossConfig<f32>) -> Info {
-    on_batch::statistics([
-        ("total_loss", stats.total_loss),
+fn stats_of(stats: &ImpalaLossStats, config: &ImpalaLossConfig<f32>) -> [(&'static str, f64); 8] {
+    [
         ("policy_loss", stats.policy_loss),
         ("vf_loss", stats.vf_loss),
         ("vf_explained_var", stats.vf_explained_var.unwrap_or(f64::NAN)),
@@ -183,5 +202,5 @@ fn stats_tree(stats: &ImpalaLossStats, config: &ImpalaLossConfig<f32>) -> Info {
         ("vtrace_mean_rho", stats.mean_rho),
         ("vtrace_rho_clipped", stats.rho_clipped),
         ("vtrace_c_clipped", stats.c_clipped),
-    ])
+    ]
 }

@@ -26,9 +26,15 @@ pub(crate) struct LossGrads<'a> {
     pub(crate) logp: &'a [f32],
     pub(crate) entropy: &'a [f32],
     pub(crate) values: &'a [f32],
-    /// The inputs of the distribution whose divergence from the current one is in the loss, and the gradient
-    /// with respect to the divergence.
-    pub(crate) kl: Option<(&'a [f32], &'a [f32])>,
+}
+
+/// A divergence `KL(from ‖ current)` in the loss.
+#[derive(Clone, Copy)]
+pub(crate) struct Divergence<'a> {
+    /// `[T, B, dist_len]`: the inputs of the distribution that it is from.
+    pub(crate) from: &'a [f32],
+    /// `[T, B]`: the gradient of the loss with respect to it.
+    pub(crate) weights: &'a [f32],
 }
 
 impl OnBatch {
@@ -85,10 +91,11 @@ pub(crate) fn rows_of<'a>(logits: &'a [f32], rows: usize, inputs: &LossInputs<'_
 }
 
 /// Writes the gradients of a loss with respect to the network's outputs; zero after the last step.
-pub(crate) fn write_output_grads(
+pub(crate) fn write_output_grads<'a>(
     batch: &SampleBatch,
     inputs: &LossInputs<'_>,
     loss: &LossGrads<'_>,
+    divergences: impl IntoIterator<Item = Divergence<'a>>,
     grads: &mut OutputGrads,
 ) -> Result<(), LearnError> {
     let (rows, distribution) = (loss.logp.len(), inputs.distribution);
@@ -98,8 +105,8 @@ pub(crate) fn write_output_grads(
     grads.logits.resize(inputs.logits.len(), 0.0);
     let d_logits = &mut grads.logits[..logits.len()];
     distribution.logp_and_entropy_grad(logits, actions_of(batch), loss.logp, loss.entropy, d_logits)?;
-    if let Some((from, d_kl)) = loss.kl {
-        distribution.kl_grad_q(from, logits, d_kl, d_logits)?;
+    for Divergence { from, weights } in divergences {
+        distribution.kl_grad_q(from, logits, weights, d_logits)?;
     }
     grads.values.clear();
     grads.values.extend_from_slice(loss.values);

@@ -13,7 +13,8 @@ use pronk_policy::OutputGrads;
 use serde::{Deserialize, Serialize};
 
 use super::kl::KlCoeff;
-use super::on_batch::{self, LossGrads, OnBatch, rows_of, write_output_grads};
+use super::off_policy::OffPolicy;
+use super::on_batch::{self, Divergence, LossGrads, OnBatch, write_output_grads};
 use super::settings;
 use super::surrogate::{
     SurrogateConfig, SurrogateGrads, SurrogateInput, SurrogateStats, ValueLoss, standardize, surrogate_loss,
@@ -115,7 +116,7 @@ pub struct Ppo {
     /// The mean divergence of the last loss.
     last_kl: f64,
     batch: OnBatch,
-    kl: Vec<f32>,
+    off_policy: OffPolicy,
     grads: SurrogateGrads<f32>,
 }
 
@@ -131,7 +132,7 @@ impl Ppo {
             last_kl: 0.0,
             config,
             batch: OnBatch::default(),
-            kl: Vec::new(),
+            off_policy: OffPolicy::default(),
             grads: SurrogateGrads::default(),
         })
     }
@@ -149,7 +150,7 @@ impl Ppo {
                 ("log-probability", &self.batch.logp),
                 ("behaviour log-probability", batch.behaviour_logp()),
                 ("entropy", &self.batch.entropy),
-                ("divergence", &self.kl),
+                ("divergence", self.off_policy.kl()),
                 ("value", inputs.values),
                 ("value when sampled", batch.behaviour_values()),
                 ("reward, with the value of a final observation,", &self.batch.ends.rewards),
@@ -186,9 +187,8 @@ impl Algorithm for Ppo {
         if self.config.standardize_advantages {
             standardize(&mut self.batch.gae.advantages, |_| 1.0, |_| true);
         }
-        self.kl.resize(rows, 0.0);
-        let logits = rows_of(inputs.logits, rows, inputs);
-        inputs.distribution.kl(batch.behaviour_inputs(), logits, &mut self.kl)?;
+        // Its own weight of the divergence, below, takes the place of the penalty.
+        let found = self.off_policy.measure((0.0, 0.0), &self.batch.gae.advantages, &self.batch.logp, batch, inputs)?;
 
         let config = self.config.loss_config(inputs.env_steps, self.kl_coeff.value());
         let input = SurrogateInput {
@@ -199,7 +199,7 @@ impl Algorithm for Ppo {
             advantages: &self.batch.gae.advantages,
             value_targets: &self.batch.gae.value_targets,
             ratio_weights: None,
-            kl: Some(&self.kl),
+            kl: Some(self.off_policy.kl()),
             mask: None,
         };
         let stats = surrogate_loss(&config, &input, &mut self.grads)?;
@@ -208,10 +208,10 @@ impl Algorithm for Ppo {
         }
         self.last_kl = stats.kl.unwrap_or(0.0);
         let SurrogateGrads { logp, entropy, values, kl } = &self.grads;
-        let kl = (config.kl_coeff > 0.0).then_some((batch.behaviour_inputs(), kl.as_slice()));
-        write_output_grads(batch, inputs, &LossGrads { logp, entropy, values, kl }, grads)?;
-        let coeff = ("cur_kl_coeff", config.kl_coeff.into());
-        Ok(on_batch::statistics(stats.named(&config).into_iter().chain([coeff])))
+        let divergence = (config.kl_coeff > 0.0).then_some(Divergence { from: batch.behaviour_inputs(), weights: kl });
+        write_output_grads(batch, inputs, &LossGrads { logp, entropy, values }, divergence, grads)?;
+        let own = [("total_loss", stats.total_loss), ("cur_kl_coeff", config.kl_coeff.into())];
+        Ok(on_batch::statistics(own.into_iter().chain(stats.named(&config)).chain(found.named())))
     }
 
     fn updated(&mut self, _: bool) {

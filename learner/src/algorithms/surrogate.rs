@@ -100,9 +100,8 @@ pub struct SurrogateStats {
 
 impl SurrogateStats {
     /// The statistics by RLlib's names, then those that it does not report.
-    pub(crate) fn named(&self, config: &SurrogateConfig<f32>) -> [(&'static str, f64); 9] {
+    pub(crate) fn named(&self, config: &SurrogateConfig<f32>) -> [(&'static str, f64); 8] {
         [
-            ("total_loss", self.total_loss),
             ("policy_loss", self.policy_loss),
             ("vf_loss", self.vf_loss),
             ("vf_explained_var", self.vf_explained_var.unwrap_or(f64::NAN)),

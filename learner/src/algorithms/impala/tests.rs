@@ -1,4 +1,4 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod algorithm;
+pub(crate) mod algorithm;
 mod loss;

@@ -4,18 +4,19 @@ use pronk_buffer::{ActionKind, ActionViewMut, BatchShape, End, ObsKind, SampleBa
 use pronk_metrics::Info;
 use pronk_policy::{Categorical, Distribution, OutputGrads, Rng};
 
+use crate::algorithms::on_batch::actions_of;
 use crate::*;
 
 const STEPS: usize = 4;
-const COLUMNS: usize = 3;
-const ACTIONS: usize = 2;
-const ROWS: usize = STEPS * COLUMNS;
+pub(crate) const COLUMNS: usize = 3;
+pub(crate) const ACTIONS: usize = 2;
+pub(crate) const ROWS: usize = STEPS * COLUMNS;
 
 /// A batch and what a network made of it, all from one seed.
-struct Case {
-    batch: SampleBatch,
+pub(crate) struct Case {
+    pub(crate) batch: SampleBatch,
     distribution: Categorical,
-    logits: Vec<f32>,
+    pub(crate) logits: Vec<f32>,
     values: Vec<f32>,
     final_values: Vec<f32>,
 }
@@ -66,7 +67,19 @@ impl Case {
         }
     }
 
-    fn inputs(&self) -> LossInputs<'_> {
+    /// Behaviour log-probabilities are those of behaviour inputs, other than the logits.
+    pub(crate) fn with_behaviour_inputs() -> Case {
+        let mut case = Case::without_ends();
+        let mut rng = Rng::seed_from(8);
+        let then: Vec<f32> = (0..ROWS * ACTIONS).map(|_| rng.normal() as f32).collect();
+        case.batch.behaviour_inputs_mut().copy_from_slice(&then);
+        let mut logp = vec![0.0; ROWS];
+        case.distribution.logp(&then, actions_of(&case.batch), &mut logp).unwrap();
+        case.batch.behaviour_logp_mut().copy_from_slice(&logp);
+        case
+    }
+
+    pub(crate) fn inputs(&self) -> LossInputs<'_> {
         LossInputs {
             distribution: &self.distribution,
             logits: &self.logits,
@@ -96,7 +109,7 @@ fn values_gradient(t: usize, b: usize, grads: &OutputGrads) -> f32 {
 #[test]
 fn gradients_are_those_of_the_pure_loss_with_ends_folded_in() {
     let case = Case::with_ends();
-    let (stats, grads) = case.loss(ImpalaConfig::default());
+    let (stats, grads) = case.loss(ImpalaConfig { behaviour_kl_coeff: 0.0, ..ImpalaConfig::default() });
 
     // The same in the open: every end has discount 0 and a truncated one earns 0.99 times its final value.
     let mut rewards = case.batch.rewards().to_vec();

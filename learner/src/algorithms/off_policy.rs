@@ -1,0 +1,140 @@
+//! How far the policy in training is from the one that acted, and the penalty that keeps it near.
+
+#[cfg(test)]
+mod tests;
+
+use num_traits::Float;
+use pronk_buffer::SampleBatch;
+
+use super::on_batch::{Divergence, rows_of};
+use crate::explained_variance::to_f64;
+use crate::{LearnError, LossInputs, ShapeError};
+
+/// How far the policy in training, `pi`, is from the one that acted, `mu`, over a batch with the importance
+/// ratios `w = pi(a|x) / mu(a|x)`. It is 1, 0, 0 where they are the same.
+///
+/// ```
+/// use pronk_learner::OffPolicyStats;
+///
+/// let (behaviour_logp, logp) = ([0.5_f64.ln(); 2], [0.75_f64.ln(), 0.25_f64.ln()]);
+/// let stats = OffPolicyStats::of(&behaviour_logp, &logp)?;
+/// assert!((stats.effective_sample_size - 0.8).abs() < 1e-9); // (1.5 + 0.5)² / (2 · (1.5² + 0.5²))
+/// assert!((stats.total_variation - 0.25).abs() < 1e-9);
+/// # Ok::<(), pronk_learner::ShapeError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OffPolicyStats {
+    /// `(sum w)² / (n sum w²)`: the share of the batch that is worth as much as data of `pi` itself, from
+    /// `1 / n` to 1. Kong 1992.
+    pub effective_sample_size: f64,
+    /// Mean of `(log w)²`.
+    pub log_ratio_squared: f64,
+    /// Mean of `|w - 1| / 2`: an estimate of the total variation between `mu` and `pi`.
+    pub total_variation: f64,
+}
+
+impl OffPolicyStats {
+    /// The statistics of actions with these log-probabilities under `mu` and `pi`. NaN without any.
+    ///
+    /// # Errors
+    /// Slices of different lengths.
+    pub fn of<F: Float>(behaviour_logp: &[F], logp: &[F]) -> Result<Self, ShapeError> {
+        let rows = logp.len();
+        ShapeError::check_shape("behaviour_logp", behaviour_logp.len(), rows, || {
+            format!("one entry for each of logp's {rows}")
+        })?;
+        let (mut sum, mut squares, mut logs, mut distances) = (0.0, 0.0, 0.0, 0.0);
+        for (&now, &then) in logp.iter().zip(behaviour_logp) {
+            let log_ratio = now - then;
+            // A ratio that overflows counts as the greatest that does not.
+            let ratio = to_f64(log_ratio.exp().min(F::max_value()));
+            sum += ratio;
+            squares += ratio * ratio;
+            logs += to_f64(log_ratio * log_ratio);
+            distances += (ratio - 1.0).abs();
+        }
+        let n = rows as f64;
+        Ok(Self {
+            effective_sample_size: sum * sum / (n * squares),
+            log_ratio_squared: logs / n,
+            total_variation: 0.5 * distances / n,
+        })
+    }
+}
+
+/// The weight of every row's `KL(mu ‖ pi)`: `coeff` times the mean size of the advantages, so that it is as
+/// strong against rewards of any scale, times the row's `share` of the loss, which is 1 where the loss is a
+/// sum. It carries no gradient.
+pub(crate) fn penalty_weight<F: Float>(coeff: f64, share: f64, advantages: &[F]) -> f64 {
+    let size: f64 = advantages.iter().map(|&advantage| to_f64(advantage.abs())).sum();
+    coeff * share * size / advantages.len().max(1) as f64
+}
+
+/// Measures batches and penalises the divergence from the policy that acted. Its memory is reused.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OffPolicy {
+    kl: Vec<f32>,
+    weights: Vec<f32>,
+}
+
+/// What it found in a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    stats: OffPolicyStats,
+    /// Mean `KL(mu ‖ pi)`.
+    kl: f64,
+    /// What the penalty adds to the loss.
+    pub(crate) penalty: f64,
+}
+
+impl OffPolicy {
+    /// Measures a batch whose steps that are learned from have these advantages.
+    pub(crate) fn measure(
+        &mut self,
+        (coeff, share): (f64, f64),
+        advantages: &[f32],
+        logp: &[f32],
+        batch: &SampleBatch,
+        inputs: &LossInputs<'_>,
+    ) -> Result<Found, LearnError> {
+        let (rows, learned) = (logp.len(), advantages.len());
+        self.kl.resize(rows, 0.0);
+        inputs.distribution.kl(batch.behaviour_inputs(), rows_of(inputs.logits, rows, inputs), &mut self.kl)?;
+        let sum: f64 = self.kl[..learned].iter().map(|&kl| f64::from(kl)).sum();
+        self.weights.clear();
+        let mut penalty = 0.0;
+        if coeff > 0.0 {
+            let weight = penalty_weight(coeff, share, advantages);
+            self.weights.resize(learned, weight as f32);
+            // Steps that only bootstrap carry no gradient.
+            self.weights.resize(rows, 0.0);
+            penalty = weight * sum;
+        }
+        let stats = OffPolicyStats::of(&batch.behaviour_logp()[..learned], &logp[..learned])?;
+        Ok(Found { stats, kl: sum / learned as f64, penalty })
+    }
+
+    /// `KL(mu ‖ pi)` of every row.
+    pub(crate) fn kl(&self) -> &[f32] {
+        &self.kl
+    }
+
+    /// What the penalty adds to the gradients; nothing for a weight of 0.
+    pub(crate) fn divergence<'a>(&'a self, batch: &'a SampleBatch) -> Option<Divergence<'a>> {
+        let weights = self.weights.as_slice();
+        (!weights.is_empty()).then(|| Divergence { from: batch.behaviour_inputs(), weights })
+    }
+}
+
+impl Found {
+    /// The statistics by name.
+    pub(crate) fn named(&self) -> [(&'static str, f64); 5] {
+        [
+            ("effective_sample_size", self.stats.effective_sample_size),
+            ("behaviour_kl", self.kl),
+            ("log_ratio_squared", self.stats.log_ratio_squared),
+            ("total_variation", self.stats.total_variation),
+            ("behaviour_kl_penalty", self.penalty),
+        ]
+    }
+}
