@@ -18,6 +18,9 @@ const WORTH_IT: f64 = 1.05;
 /// Largest factor of workers to advise; beyond, predictions are guesses.
 const FARTHEST: usize = 2;
 
+/// Effective sample size below which data counts as too old.
+const WORTH_LITTLE: f64 = 0.5;
+
 /// What limits a run, and what one change of a setting would bring.
 ///
 /// A run is a pipeline of workers, an optional inference thread, optional loaders, and the learner. A stage
@@ -46,6 +49,18 @@ pub struct Bottleneck {
     pub processors: Option<Processors>,
     /// The change to make.
     pub advice: Option<Advice>,
+    /// The age of the data, if it costs more than half of it.
+    pub old_data: Option<OldData>,
+}
+
+/// Data from policies that are far from the one in training.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct OldData {
+    /// The share of a batch that is worth as much as new data, from 0 to 1.
+    pub effective_sample_size: f64,
+    /// Mean policy lag, in publications of weights.
+    pub lag: f64,
 }
 
 /// The stage that limits a run.
@@ -122,8 +137,15 @@ impl Bottleneck {
     ) -> Option<Self> {
         let spent = Spent::between(now, before);
         let starved = spent.share(is_learner, &["starved"])?;
-        let found =
-            Self { limit: Limit::Balance, starved, blocked: None, slowest_worker: None, processors, advice: None };
+        let found = Self {
+            limit: Limit::Balance,
+            starved,
+            blocked: None,
+            slowest_worker: None,
+            processors,
+            advice: None,
+            old_data: None,
+        };
         let Some(num_rollout_workers) = workers else {
             // The learner's own starved time includes time in the caller, so it is computed from the work of
             // both.
@@ -210,7 +232,7 @@ impl Bottleneck {
     }
 
     /// `{"limit", "sentence", "starved", "blocked", "slowest_worker", "processors_busy", "processors",
-    /// "advice": {…} or null}`.
+    /// "advice": {…} or null, "old_data": {…} or null}`.
     pub(crate) fn to_json(&self) -> Value {
         let advice = self.advice.map(
             |Advice { setting, from, to, speedup }| json!({"setting": setting, "from": from, "to": to, "speedup": speedup}),
@@ -224,6 +246,9 @@ impl Bottleneck {
             "processors_busy": self.processors.map(|used| used.busy),
             "processors": self.processors.map(|used| used.available),
             "advice": advice,
+            "old_data": self.old_data.map(|OldData { effective_sample_size, lag }| {
+                json!({"effective_sample_size": effective_sample_size, "lag": lag})
+            }),
         })
     }
 }
@@ -291,7 +316,23 @@ impl fmt::Display for Bottleneck {
                 write!(f, "; {more} more worker{} ⇒ about {speedup:.1}×", if more == 1 { "" } else { "s" })
             }
             None => Ok(()),
+        }?;
+        match self.old_data {
+            Some(OldData { effective_sample_size, lag }) => write!(
+                f,
+                "; effective sample size {effective_sample_size:.2} at lag {lag:.0}: fewer workers, a shorter queue, fewer \
+                 passes or a smaller lr"
+            ),
+            None => Ok(()),
         }
+    }
+}
+
+impl OldData {
+    /// Whether data of this lag and worth is too old. Without lag it is the passes over a batch that make it so.
+    pub(crate) fn find(effective_sample_size: Option<f64>, lag: Option<f64>) -> Option<Self> {
+        let (effective_sample_size, lag) = (effective_sample_size?, lag.filter(|lag| *lag >= 1.0)?);
+        (effective_sample_size < WORTH_LITTLE).then_some(Self { effective_sample_size, lag })
     }
 }
 

@@ -48,6 +48,10 @@ pub struct TrainResult {
     pub learner_info: LearnerInfo,
     /// The lag of the weights that sampled this iteration's train batches.
     pub policy_lag: PolicyLag,
+    /// The share of this iteration's data that is worth as much as data of the policy in training, of the
+    /// policy for which it is smallest; `None` if the algorithm does not report it. See
+    /// [`OffPolicyStats`](pronk_learner::OffPolicyStats).
+    pub effective_sample_size: Option<f64>,
     /// The bottleneck of this iteration, with advice. `None` before the learner has run.
     pub bottleneck: Option<Bottleneck>,
     /// The step ledger.

@@ -270,6 +270,7 @@ impl Trainer {
             time_this_iteration: Duration::ZERO,
             learner_info: LearnerInfo::default(),
             policy_lag: PolicyLag::default(),
+            effective_sample_size: None,
             bottleneck: None,
             steps,
             time: Vec::new(),

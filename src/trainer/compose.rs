@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use pronk_learner::OverwriteLearnerInfo;
-use pronk_metrics::{ResultDict, StepTotals, Steps, ThreadTime, round_half_even, write_shares, write_thread_times};
+use pronk_metrics::{
+    LearnerInfo, ResultDict, StepTotals, Steps, ThreadTime, round_half_even, write_shares, write_thread_times,
+};
 use serde_json::json;
 
 use super::cut::Cut;
@@ -12,7 +14,7 @@ use super::episodes::write_policy_returns;
 use super::handle::Trainer;
 use super::iteration::Iteration;
 use super::processors::ProcessorTime;
-use crate::bottleneck::{Bottleneck, Processors};
+use crate::bottleneck::{Bottleneck, OldData, Processors};
 use crate::config::Admission;
 use crate::result::TrainResult;
 use crate::stop::StopWhen;
@@ -40,6 +42,7 @@ impl Trainer {
         let trained_this_iter = steps.trained_passes - iteration.steps_before.trained_passes;
         self.training_iteration.push_units(trained_this_iter.env as f64);
 
+        let learner_info = iteration.take_info();
         let mut result = TrainResult {
             iteration: self.iterations,
             env_steps_sampled: steps.sampled.env,
@@ -54,13 +57,17 @@ impl Trainer {
             episodes_asked: self.config.results.metrics_num_episodes_for_smoothing as u64,
             time_total,
             time_this_iteration,
-            learner_info: iteration.take_info(),
+            effective_sample_size: smallest_sample_size(&learner_info),
+            learner_info,
             policy_lag: iteration.learner.lag,
             bottleneck: self.bottleneck(&time, &iteration.time_before, used),
             steps,
             time,
             dict: ResultDict::new(),
         };
+
+        let old_data = OldData::find(result.effective_sample_size, result.policy_lag.mean());
+        result.bottleneck = result.bottleneck.map(|found| Bottleneck { old_data, ..found });
 
         let mut dict = ResultDict::new();
         dict.set("training_iteration", result.iteration);
@@ -100,6 +107,7 @@ impl Trainer {
         }
         write_throughput(&mut dict, &result, &iteration);
         dict.set("policy_lag", result.policy_lag.to_json());
+        dict.set("policy_lag.effective_sample_size", json!(result.effective_sample_size));
         dict.set("bottleneck", json!(result.bottleneck.as_ref().map(Bottleneck::to_json)));
         write_ledgers(&mut dict, &result, &iteration.time_before);
         if let Some(failure) = &self.failure {
@@ -223,6 +231,12 @@ impl Trainer {
             dict.set("reporters_failed", json!(failures));
         }
     }
+}
+
+/// The smallest effective sample size of any policy.
+fn smallest_sample_size(info: &LearnerInfo) -> Option<f64> {
+    let sizes = info.iter().filter_map(|(_, own)| own.number("learner_stats.effective_sample_size"));
+    sizes.filter(|size| size.is_finite()).min_by(f64::total_cmp)
 }
 
 fn write_throughput(dict: &mut ResultDict, result: &TrainResult, iteration: &Iteration) {

@@ -39,6 +39,7 @@ impl Pipeline {
             "queue_capacity": at("info.learner_queue.capacity"),
             "lag_mean": at("policy_lag.mean"),
             "lag_max": at("policy_lag.max"),
+            "effective_sample_size": at("policy_lag.effective_sample_size"),
             "broadcasts": at("counters.num_weight_broadcasts"),
             "limit": limit,
             "starved": at("bottleneck.starved"),
