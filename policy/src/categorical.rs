@@ -10,7 +10,7 @@ use num_traits::Float;
 
 use crate::kernel::Kernel;
 use crate::ops::Softmax;
-use crate::{PolicyError, Rng, Space};
+use crate::{KlTerm, PolicyError, Rng, Space};
 
 /// The distribution over `nvec[i]` actions for each choice `i`. Sampling uses one uniform number per choice,
 /// row by row.
@@ -243,6 +243,22 @@ impl Kernel for Categorical {
             let (logits, actions) = (&self.logits_of(head, inputs), &self.actions_of(head, actions));
             Softmax::LogpAndEntropyGrad { logits, actions, logp_weight, entropy_weight, grad }.run(head.n);
         });
+    }
+
+    fn loss_grad(
+        &self,
+        inputs: &[f32],
+        actions: &[u32],
+        (logp_weight, entropy_weight): (&[f32], &[f32]),
+        kl: KlTerm<'_>,
+        grad: &mut [f32],
+    ) {
+        if let Some(n) = self.single() {
+            return Softmax::LossGrad { q: inputs, actions, logp_weight, entropy_weight, kl, grad }.run(n);
+        }
+        self.logp_and_entropy_grad(inputs, actions, (logp_weight, entropy_weight), grad);
+        self.kl(kl.p, inputs, kl.out);
+        self.kl_grad_q(kl.p, inputs, kl.weight, grad);
     }
 
     fn kl_grad_q(&self, p: &[f32], q: &[f32], weight: &[f32], grad: &mut [f32]) {

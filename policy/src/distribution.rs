@@ -84,8 +84,35 @@ pub trait Distribution: Send + Sync {
         self.entropy_grad(inputs, entropy_weight, grad)
     }
 
+    /// Adds `logp_weight · ∂ logp / ∂ inputs + entropy_weight · ∂ entropy / ∂ inputs` and the gradient of a
+    /// divergence to `grad`, and fills in the divergences; may be faster than three calls.
+    fn loss_grad(
+        &self,
+        inputs: &[f32],
+        actions: ActionsRef<'_>,
+        logp_weight: &[f32],
+        entropy_weight: &[f32],
+        kl: KlTerm<'_>,
+        grad: &mut [f32],
+    ) -> Result<(), PolicyError> {
+        self.logp_and_entropy_grad(inputs, actions, logp_weight, entropy_weight, grad)?;
+        self.kl(kl.p, inputs, kl.out)?;
+        self.kl_grad_q(kl.p, inputs, kl.weight, grad)
+    }
+
     /// Adds `weight · ∂ KL(p ‖ q) / ∂ q` to `grad`.
     fn kl_grad_q(&self, p: &[f32], q: &[f32], weight: &[f32], grad: &mut [f32]) -> Result<(), PolicyError>;
+}
+
+/// A divergence `KL(p ‖ inputs)` in a loss.
+#[derive(Debug)]
+pub struct KlTerm<'a> {
+    /// `[rows, dist_len]`: the inputs of the distribution that it is from.
+    pub p: &'a [f32],
+    /// `[rows]`: the gradient of the loss with respect to it.
+    pub weight: &'a [f32],
+    /// `[rows]`: the divergences, in nats.
+    pub out: &'a mut [f32],
 }
 
 /// The distribution of continuous actions, which is a [`DiagGaussian`](crate::DiagGaussian).

@@ -1,7 +1,7 @@
 //! [`Kernel`]: a distribution without checks, which are here for all families.
 
 use crate::error::check_len;
-use crate::{ActionsMut, ActionsRef, Distribution, PolicyError, Rng};
+use crate::{ActionsMut, ActionsRef, Distribution, KlTerm, PolicyError, Rng};
 
 /// The arithmetic of a [`Distribution`] on checked slices.
 pub(crate) trait Kernel: Send + Sync {
@@ -37,6 +37,19 @@ pub(crate) trait Kernel: Send + Sync {
     ) {
         self.logp_grad(inputs, actions, logp_weight, grad);
         self.entropy_grad(inputs, entropy_weight, grad);
+    }
+
+    fn loss_grad(
+        &self,
+        inputs: &[f32],
+        actions: &[Self::Action],
+        weights: (&[f32], &[f32]),
+        kl: KlTerm<'_>,
+        grad: &mut [f32],
+    ) {
+        self.logp_and_entropy_grad(inputs, actions, weights, grad);
+        self.kl(kl.p, inputs, kl.out);
+        self.kl_grad_q(kl.p, inputs, kl.weight, grad);
     }
 }
 
@@ -191,6 +204,26 @@ impl<K: Kernel> Distribution for K {
         check_len("q", p.len(), q.len())?;
         check_len("grad", p.len(), grad.len())?;
         Kernel::kl_grad_q(self, p, q, weight, grad);
+        Ok(())
+    }
+
+    fn loss_grad(
+        &self,
+        inputs: &[f32],
+        actions: ActionsRef<'_>,
+        logp_weight: &[f32],
+        entropy_weight: &[f32],
+        kl: KlTerm<'_>,
+        grad: &mut [f32],
+    ) -> Result<(), PolicyError> {
+        let (rows, actions) = rows_and_actions(self, inputs, actions)?;
+        check_len("logp_weight", rows, logp_weight.len())?;
+        check_len("entropy_weight", rows, entropy_weight.len())?;
+        check_len("p", inputs.len(), kl.p.len())?;
+        check_len("weight", rows, kl.weight.len())?;
+        check_len("kl", rows, kl.out.len())?;
+        check_len("grad", inputs.len(), grad.len())?;
+        Kernel::loss_grad(self, inputs, actions, (logp_weight, entropy_weight), kl, grad);
         Ok(())
     }
 }

@@ -45,7 +45,7 @@ pub use cpu_network::{CpuNetwork, Helper, Helpers};
 pub use data_parallel::DataParallel;
 pub use device::DeviceSpec;
 pub use diag_gaussian::DiagGaussian;
-pub use distribution::{ActionsMut, ActionsRef, Distribution, Gaussian, GaussianConfig};
+pub use distribution::{ActionsMut, ActionsRef, Distribution, Gaussian, GaussianConfig, KlTerm};
 pub use error::PolicyError;
 pub use loaded::{LoadedObs, ObsLoader};
 pub use log_std_range::LogStdRange;

@@ -1,4 +1,5 @@
-//! What the tuned settings learn: trains the tasks of `benches/learning.toml`, and writes `docs/learning.md`.
+//! What the tuned settings learn: trains the tasks of `benches/learning.toml`, and writes `docs/learning.md`; and what
+//! policy lag costs: the runs of `benches/lag.toml`, and `docs/lag.md`.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -9,13 +10,14 @@ use clap::ArgMatches;
 use crate::command::{cargo, exit_code, succeeds};
 use crate::python;
 
-/// Environments, and the statistics of the table.
-const PACKAGES: [&str; 5] = [
+/// Environments, and the statistics and the picture of the tables.
+const PACKAGES: [&str; 6] = [
     "gymnasium[mujoco]==1.4.0",
     "box2d==2.3.10",
     "ale-py==0.12.1",
     "opencv-python-headless==5.0.0.93",
     "scipy==1.17.1",
+    "matplotlib==3.11.2",
 ];
 
 /// Trains what has no curve yet, with a release build of the program.
@@ -29,7 +31,9 @@ pub(crate) fn run(root: &Path, args: &ArgMatches) -> Result<ExitCode> {
     }
     let target = python::target(root);
     let mut script = Command::new(python);
-    script.arg(root.join("xtask/python/learning.py")).arg("--root").arg(root);
+    let mut tasks = args.get_many::<String>("tasks").into_iter().flatten().peekable();
+    let name = if tasks.next_if(|task| *task == "lag").is_some() { "lag" } else { "learning" };
+    script.arg(root.join(format!("xtask/python/{name}.py"))).arg("--root").arg(root);
     script.arg("--pronk").arg(target.join("release/pronk")).arg("--folder").arg(target.join("learning"));
     if let Some(seeds) = args.get_one::<u64>("seeds") {
         script.arg("--seeds").arg(seeds.to_string());
@@ -37,6 +41,6 @@ pub(crate) fn run(root: &Path, args: &ArgMatches) -> Result<ExitCode> {
     if args.get_flag("table") {
         script.arg("--table");
     }
-    script.args(args.get_many::<String>("tasks").into_iter().flatten());
-    Ok(exit_code(script.status().context("cannot run learning.py")?.success()))
+    script.args(tasks);
+    Ok(exit_code(script.status().with_context(|| format!("cannot run {name}.py"))?.success()))
 }

@@ -69,7 +69,9 @@ fn command_line() -> Command {
         .subcommand(
             Command::new("learning")
                 .about("Train the tasks of benches/learning.toml over many seeds, and write docs/learning.md")
-                .arg(Arg::new("tasks").value_name("TASK").num_args(0..).help("The tasks to train [default: all]"))
+                .arg(Arg::new("tasks").value_name("TASK").num_args(0..).help(
+                    "The tasks to train [default: all]; `lag`, and then runs of benches/lag.toml, for docs/lag.md",
+                ))
                 .arg(seeds.help("Seeds 1 to this one [default: as many as the task says]"))
                 .arg(Arg::new("table").long("table").action(ArgAction::SetTrue).help("Train nothing, write the table")),
         )

@@ -16,7 +16,7 @@ pub use loss::{AppoForm, AppoGrads, AppoLossConfig, AppoLossInput, AppoLossStats
 
 use super::kl::KlCoeff;
 use super::off_policy::OffPolicy;
-use super::on_batch::{self, Divergence, LossGrads, OnBatch, actions_of, rows_of, write_output_grads};
+use super::on_batch::{self, Divergence, LossGrads, OnBatch, actions_of, rows_of};
 use super::settings;
 use super::surrogate::{SurrogateConfig, ValueLoss};
 use super::targets::MaskedSteps;
@@ -84,7 +84,7 @@ impl Default for AppoConfig {
             clip_param: 0.4,
             vf_loss_coeff: 0.5,
             entropy_coeff: Schedule::Constant(0.01),
-            behaviour_kl_coeff: 0.3,
+            behaviour_kl_coeff: 0.5,
             vtrace: true,
             form: AppoForm::Unbiased,
             vtrace_clip_rho_threshold: Some(1.0),
@@ -302,18 +302,18 @@ impl Algorithm for Appo {
             mask: None,
         };
         let stats = appo_loss(&config, &input, &mut self.grads)?;
-        let advantages = &self.grads.vtrace.pg_advantages;
+        let AppoGrads { surrogate, vtrace, .. } = &self.grads;
+        let loss = LossGrads { logp: &surrogate.logp, entropy: &surrogate.entropy, values: &surrogate.values };
+        let own = self.config.use_kl_loss.then_some(Divergence { from, weights: &surrogate.kl });
+        let advantages = &vtrace.pg_advantages;
         let penalty = (self.config.behaviour_kl_coeff, 1.0 / advantages.len() as f64);
-        let found = self.off_policy.measure(penalty, advantages, logp, batch, inputs)?;
+        self.off_policy.write(penalty, advantages, (&loss, own), batch, inputs, grads)?;
+        let found = self.off_policy.found(advantages.len(), batch.behaviour_logp(), logp)?;
         let total_loss = stats.surrogate.total_loss + found.penalty;
         if !total_loss.is_finite() {
             return Err(self.not_finite(batch, inputs, &stats));
         }
         self.last_kl = stats.surrogate.kl.unwrap_or(0.0);
-        let surrogate = &self.grads.surrogate;
-        let loss = LossGrads { logp: &surrogate.logp, entropy: &surrogate.entropy, values: &surrogate.values };
-        let own = self.config.use_kl_loss.then_some(Divergence { from, weights: &surrogate.kl });
-        write_output_grads(batch, inputs, &loss, own.into_iter().chain(self.off_policy.divergence(batch)), grads)?;
         let own = stats_of(&stats, &config.surrogate, self.kl_coeff.value());
         Ok(on_batch::statistics([("total_loss", total_loss)].into_iter().chain(own).chain(found.named())))
     }

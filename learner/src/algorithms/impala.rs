@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use loss::{ImpalaGrads, ImpalaLossConfig, ImpalaLossInput, ImpalaLossStats, impala_loss};
 
 use super::off_policy::OffPolicy;
-use super::on_batch::{self, LossGrads, OnBatch, write_output_grads};
+use super::on_batch::{self, LossGrads, OnBatch};
 use super::settings;
 use super::targets::MaskedSteps;
 use crate::{Advantages, Algorithm, LearnError, LossInputs, Schedule};
@@ -53,7 +53,7 @@ impl Default for ImpalaConfig {
             gamma: 0.99,
             vf_loss_coeff: 0.5,
             entropy_coeff: Schedule::Constant(0.01),
-            behaviour_kl_coeff: 0.3,
+            behaviour_kl_coeff: 0.5,
             vtrace: true,
             lambda: 1.0,
             vtrace_clip_rho_threshold: Some(1.0),
@@ -164,9 +164,11 @@ impl Algorithm for Impala {
         let behaviour_logp = batch.behaviour_logp();
         let input = ImpalaLossInput { steps, columns, behaviour_logp, logp, entropy, values, targets, mask: None };
         let stats = impala_loss(&config, &input, &mut self.grads)?;
-        let advantages = &self.grads.vtrace.pg_advantages;
-        let penalty = (self.config.behaviour_kl_coeff, 1.0);
-        let found = self.off_policy.measure(penalty, advantages, logp, batch, inputs)?;
+        let ImpalaGrads { logp: d_logp, entropy: d_entropy, values: d_values, vtrace, .. } = &self.grads;
+        let loss = LossGrads { logp: d_logp, entropy: d_entropy, values: d_values };
+        let (penalty, advantages) = ((self.config.behaviour_kl_coeff, 1.0), &vtrace.pg_advantages);
+        self.off_policy.write(penalty, advantages, (&loss, None), batch, inputs, grads)?;
+        let found = self.off_policy.found(advantages.len(), behaviour_logp, logp)?;
         let total_loss = stats.total_loss + found.penalty;
         if !total_loss.is_finite() {
             return Err(on_batch::not_finite(
@@ -183,9 +185,6 @@ impl Algorithm for Impala {
                 || format!("policy loss {}, value loss {}", stats.policy_loss, stats.vf_loss),
             ));
         }
-        let ImpalaGrads { logp, entropy, values, .. } = &self.grads;
-        let divergence = self.off_policy.divergence(batch);
-        write_output_grads(batch, inputs, &LossGrads { logp, entropy, values }, divergence, grads)?;
         let own = stats_of(&stats, &config);
         Ok(on_batch::statistics([("total_loss", total_loss)].into_iter().chain(own).chain(found.named())))
     }

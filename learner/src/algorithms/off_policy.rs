@@ -5,8 +5,9 @@ mod tests;
 
 use num_traits::Float;
 use pronk_buffer::SampleBatch;
+use pronk_policy::{KlTerm, OutputGrads};
 
-use super::on_batch::{Divergence, rows_of};
+use super::on_batch::{Divergence, LossGrads, rows_of, write_output_grads};
 use crate::explained_variance::to_f64;
 use crate::{LearnError, LossInputs, ShapeError};
 
@@ -70,7 +71,7 @@ pub(crate) fn penalty_weight<F: Float>(coeff: f64, share: f64, advantages: &[F])
     coeff * share * size / advantages.len().max(1) as f64
 }
 
-/// Measures batches and penalises the divergence from the policy that acted. Its memory is reused.
+/// Measures how far the policy is from the one that acted, and penalises it. Its memory is reused.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OffPolicy {
     kl: Vec<f32>,
@@ -88,41 +89,56 @@ pub(crate) struct Found {
 }
 
 impl OffPolicy {
-    /// Measures a batch whose steps that are learned from have these advantages.
+    /// Fills in the divergences of all steps, without a penalty.
     pub(crate) fn measure(
+        &mut self,
+        rows: usize,
+        batch: &SampleBatch,
+        inputs: &LossInputs<'_>,
+    ) -> Result<(), LearnError> {
+        self.weights.clear();
+        self.kl.resize(rows, 0.0);
+        Ok(inputs.distribution.kl(batch.behaviour_inputs(), rows_of(inputs.logits, rows, inputs), &mut self.kl)?)
+    }
+
+    /// Measures, and writes the gradients of a loss with the penalty. The steps that are learned from have
+    /// these `advantages`; each has this `share` of the loss.
+    pub(crate) fn write(
         &mut self,
         (coeff, share): (f64, f64),
         advantages: &[f32],
-        logp: &[f32],
+        (loss, own): (&LossGrads<'_>, Option<Divergence<'_>>),
         batch: &SampleBatch,
         inputs: &LossInputs<'_>,
-    ) -> Result<Found, LearnError> {
-        let (rows, learned) = (logp.len(), advantages.len());
-        self.kl.resize(rows, 0.0);
-        inputs.distribution.kl(batch.behaviour_inputs(), rows_of(inputs.logits, rows, inputs), &mut self.kl)?;
-        let sum: f64 = self.kl[..learned].iter().map(|&kl| f64::from(kl)).sum();
-        self.weights.clear();
-        let mut penalty = 0.0;
-        if coeff > 0.0 {
-            let weight = penalty_weight(coeff, share, advantages);
-            self.weights.resize(learned, weight as f32);
-            // Steps that only bootstrap carry no gradient.
-            self.weights.resize(rows, 0.0);
-            penalty = weight * sum;
+        grads: &mut OutputGrads,
+    ) -> Result<(), LearnError> {
+        let rows = loss.logp.len();
+        if coeff == 0.0 {
+            self.measure(rows, batch, inputs)?;
+            return write_output_grads(batch, inputs, loss, (None, own), grads);
         }
-        let stats = OffPolicyStats::of(&batch.behaviour_logp()[..learned], &logp[..learned])?;
+        self.kl.resize(rows, 0.0);
+        self.weights.clear();
+        self.weights.resize(advantages.len(), penalty_weight(coeff, share, advantages) as f32);
+        // Steps that only bootstrap carry no gradient.
+        self.weights.resize(rows, 0.0);
+        let penalty = KlTerm { p: batch.behaviour_inputs(), weight: &self.weights, out: &mut self.kl };
+        write_output_grads(batch, inputs, loss, (Some(penalty), own), grads)
+    }
+
+    /// What was measured over the first `learned` steps.
+    pub(crate) fn found(&self, learned: usize, behaviour_logp: &[f32], logp: &[f32]) -> Result<Found, LearnError> {
+        let stats = OffPolicyStats::of(&behaviour_logp[..learned], &logp[..learned])?;
+        let sum: f64 = self.kl[..learned].iter().map(|&kl| f64::from(kl)).sum();
+        let weight = self.weights.first().copied().unwrap_or_default();
+        // With a weight of 0 a divergence is only a statistic, which may be infinite.
+        let penalty = if weight == 0.0 { 0.0 } else { f64::from(weight) * sum };
         Ok(Found { stats, kl: sum / learned as f64, penalty })
     }
 
-    /// `KL(mu ‖ pi)` of every row.
+    /// `KL(mu ‖ pi)` of every step.
     pub(crate) fn kl(&self) -> &[f32] {
         &self.kl
-    }
-
-    /// What the penalty adds to the gradients; nothing for a weight of 0.
-    pub(crate) fn divergence<'a>(&'a self, batch: &'a SampleBatch) -> Option<Divergence<'a>> {
-        let weights = self.weights.as_slice();
-        (!weights.is_empty()).then(|| Divergence { from: batch.behaviour_inputs(), weights })
     }
 }
 

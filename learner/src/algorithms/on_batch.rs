@@ -3,7 +3,7 @@
 
 use pronk_buffer::{ActionView, SampleBatch};
 use pronk_metrics::{Info, Reduction};
-use pronk_policy::{ActionsRef, OutputGrads};
+use pronk_policy::{ActionsRef, KlTerm, OutputGrads};
 
 use super::targets::{LastStep, Targets};
 use crate::{Advantages, EpisodeEnds, GaeInput, GaeOutput, LearnError, LossInputs, gae};
@@ -90,12 +90,13 @@ pub(crate) fn rows_of<'a>(logits: &'a [f32], rows: usize, inputs: &LossInputs<'_
     &logits[..rows * inputs.distribution.dist_len()]
 }
 
-/// Writes the gradients of a loss with respect to the network's outputs; zero after the last step.
-pub(crate) fn write_output_grads<'a>(
+/// Writes the gradients of a loss, and of divergences in it, with respect to the network's outputs; zero after
+/// the last step.
+pub(crate) fn write_output_grads(
     batch: &SampleBatch,
     inputs: &LossInputs<'_>,
     loss: &LossGrads<'_>,
-    divergences: impl IntoIterator<Item = Divergence<'a>>,
+    (penalty, own): (Option<KlTerm<'_>>, Option<Divergence<'_>>),
     grads: &mut OutputGrads,
 ) -> Result<(), LearnError> {
     let (rows, distribution) = (loss.logp.len(), inputs.distribution);
@@ -104,8 +105,11 @@ pub(crate) fn write_output_grads<'a>(
     grads.logits.clear();
     grads.logits.resize(inputs.logits.len(), 0.0);
     let d_logits = &mut grads.logits[..logits.len()];
-    distribution.logp_and_entropy_grad(logits, actions_of(batch), loss.logp, loss.entropy, d_logits)?;
-    for Divergence { from, weights } in divergences {
+    match penalty {
+        Some(kl) => distribution.loss_grad(logits, actions_of(batch), loss.logp, loss.entropy, kl, d_logits)?,
+        None => distribution.logp_and_entropy_grad(logits, actions_of(batch), loss.logp, loss.entropy, d_logits)?,
+    }
+    if let Some(Divergence { from, weights }) = own {
         distribution.kl_grad_q(from, logits, weights, d_logits)?;
     }
     grads.values.clear();

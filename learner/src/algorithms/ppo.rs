@@ -188,7 +188,7 @@ impl Algorithm for Ppo {
             standardize(&mut self.batch.gae.advantages, |_| 1.0, |_| true);
         }
         // Its own weight of the divergence, below, takes the place of the penalty.
-        let found = self.off_policy.measure((0.0, 0.0), &self.batch.gae.advantages, &self.batch.logp, batch, inputs)?;
+        self.off_policy.measure(rows, batch, inputs)?;
 
         let config = self.config.loss_config(inputs.env_steps, self.kl_coeff.value());
         let input = SurrogateInput {
@@ -209,7 +209,8 @@ impl Algorithm for Ppo {
         self.last_kl = stats.kl.unwrap_or(0.0);
         let SurrogateGrads { logp, entropy, values, kl } = &self.grads;
         let divergence = (config.kl_coeff > 0.0).then_some(Divergence { from: batch.behaviour_inputs(), weights: kl });
-        write_output_grads(batch, inputs, &LossGrads { logp, entropy, values }, divergence, grads)?;
+        write_output_grads(batch, inputs, &LossGrads { logp, entropy, values }, (None, divergence), grads)?;
+        let found = self.off_policy.found(rows, batch.behaviour_logp(), &self.batch.logp)?;
         let own = [("total_loss", stats.total_loss), ("cur_kl_coeff", config.kl_coeff.into())];
         Ok(on_batch::statistics(own.into_iter().chain(stats.named(&config)).chain(found.named())))
     }

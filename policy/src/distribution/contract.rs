@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{ActionsMut, ActionsRef, Distribution};
+use super::{ActionsMut, ActionsRef, Distribution, KlTerm};
 use crate::{PolicyError, Rng};
 
 /// Checks all that can be said without knowing the family.
@@ -256,6 +256,14 @@ fn together_is_one_after_the_other(d: &dyn Distribution, batch: &Batch<'_>) {
     d.logp_grad(p, actions.view(), weight, &mut one_by_one).unwrap();
     d.entropy_grad(p, &entropy_weight, &mut one_by_one).unwrap();
     assert_eq!(bits(&grad), bits(&one_by_one));
+
+    let [mut together, mut kl] = [vec![0.25; p.len()], vec![9.0; weight.len()]];
+    let term = KlTerm { p: batch.q, weight: &entropy_weight, out: &mut kl };
+    d.loss_grad(p, actions.view(), weight, &entropy_weight, term, &mut together).unwrap();
+    let mut alone = vec![9.0; weight.len()];
+    d.kl(batch.q, p, &mut alone).unwrap();
+    d.kl_grad_q(batch.q, p, &entropy_weight, &mut one_by_one).unwrap();
+    assert_eq!([bits(&together), bits(&kl)], [bits(&one_by_one), bits(&alone)]);
 }
 
 fn lengths_are_refused(d: &dyn Distribution, batch: &Batch<'_>) {
@@ -269,6 +277,9 @@ fn lengths_are_refused(d: &dyn Distribution, batch: &Batch<'_>) {
     let grad = &mut vec![0.0; p.len()];
     let bad_grad = &mut vec![0.0; p.len() - 1];
     let rng = &mut Rng::seed_from(0);
+    let with_kl = |p_of_kl: &[f32], weight: &[f32], out: &mut [f32], grad: &mut [f32]| {
+        d.loss_grad(p, a, w, w, KlTerm { p: p_of_kl, weight, out }, grad)
+    };
     let results = [
         ("inputs", d.logp(ragged, a, out)),
         ("inputs", d.entropy(ragged, out)),
@@ -299,6 +310,10 @@ fn lengths_are_refused(d: &dyn Distribution, batch: &Batch<'_>) {
         ("grad", d.entropy_grad(p, w, bad_grad)),
         ("grad", d.kl_grad_q(p, q, w, bad_grad)),
         ("grad", d.logp_and_entropy_grad(p, a, w, w, bad_grad)),
+        ("p", with_kl(short, w, out, grad)),
+        ("weight", with_kl(q, &w[1..], out, grad)),
+        ("kl", with_kl(q, w, long, grad)),
+        ("grad", with_kl(q, w, out, bad_grad)),
     ];
     for (expected, result) in results {
         match result {

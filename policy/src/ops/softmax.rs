@@ -9,7 +9,7 @@ mod lanes;
 use pulp::{Arch, Scalar, Simd, WithSimd};
 
 use self::lanes::{Lanes, MOST};
-use crate::Rng;
+use crate::{KlTerm, Rng};
 
 /// A computation on rows of logits, with checked slices.
 pub(crate) enum Softmax<'a> {
@@ -35,6 +35,15 @@ pub(crate) enum Softmax<'a> {
         entropy_weight: &'a [f32],
         grad: &'a mut [f32],
     },
+    /// All three gradients, added to `grad`, and the divergence of each row.
+    LossGrad {
+        q: &'a [f32],
+        actions: &'a [u32],
+        logp_weight: &'a [f32],
+        entropy_weight: &'a [f32],
+        kl: KlTerm<'a>,
+        grad: &'a mut [f32],
+    },
     /// `weight · (q_i − p_i)`, added to `grad`.
     KlGradQ { p: &'a [f32], q: &'a [f32], weight: &'a [f32], grad: &'a mut [f32] },
 }
@@ -51,6 +60,7 @@ impl Softmax<'_> {
             | Self::LogpGrad { logits, .. }
             | Self::EntropyGrad { logits, .. } => (logits.len(), 1),
             Self::Kl { p, .. } | Self::KlGradQ { p, .. } => (p.len(), 2),
+            Self::LossGrad { q, .. } => (q.len(), 2),
         };
         // One or two rows would leave most lanes idle; one at a time is faster, with the same bits.
         let alone = numbers <= 2 * n;
@@ -104,6 +114,9 @@ impl WithSimd for Run<'_> {
             Softmax::LogpAndEntropyGrad { logits, actions, logp_weight, entropy_weight, grad } => {
                 let weights = (logp_weight, entropy_weight);
                 logp_and_entropy_grad(simd, n, room, logits, actions, weights, grad);
+            }
+            Softmax::LossGrad { q, actions, logp_weight, entropy_weight, kl, grad } => {
+                loss_grad(simd, n, room, q, actions, (logp_weight, entropy_weight), kl, grad);
             }
             Softmax::Kl { p, q, out } => kl(simd, n, room, p, q, out),
             Softmax::LogpGrad { logits, actions, weight, grad } => {
@@ -187,13 +200,7 @@ fn kl<S: Simd>(simd: S, n: usize, room: &mut [f32], p: &[f32], q: &[f32], out: &
     let rows = Lanes::<S>::COUNT;
     let (p_room, q_room) = room.split_at_mut(room.len() / 2);
     for ((p, q), out) in p.chunks(rows * n).zip(q.chunks(rows * n)).zip(out.chunks_mut(rows)) {
-        let (p, q) = (Group::of(simd, p, n, p_room), Group::of(simd, q, n, q_room));
-        let mut total = Lanes::all(simd, 0.0);
-        for i in 0..n {
-            let log_ratio = (p.below(i) - p.ln_sum) - (q.below(i) - q.ln_sum);
-            total = total + p.weight(i).share_of(log_ratio);
-        }
-        out.copy_from_slice(&(total / p.sum).each()[..out.len()]);
+        Group::of(simd, p, n, p_room).write_kl(&Group::of(simd, q, n, q_room), out);
     }
 }
 
@@ -249,12 +256,33 @@ fn kl_grad_q<S: Simd>(simd: S, n: usize, room: &mut [f32], p: &[f32], q: &[f32],
     let (p_room, q_room) = room.split_at_mut(room.len() / 2);
     let given = p.chunks(rows * n).zip(q.chunks(rows * n)).zip(weight.chunks(rows));
     for (((p, q), weight), grad) in given.zip(grad.chunks_mut(rows * n)) {
+        Group::of(simd, p, n, p_room).add_kl_grad(&Group::of(simd, q, n, q_room), weight, grad);
+    }
+}
+
+#[inline(always)]
+fn loss_grad<S: Simd>(
+    simd: S,
+    n: usize,
+    room: &mut [f32],
+    q: &[f32],
+    actions: &[u32],
+    (logp_weight, entropy_weight): (&[f32], &[f32]),
+    kl: KlTerm<'_>,
+    grad: &mut [f32],
+) {
+    let rows = Lanes::<S>::COUNT;
+    let (p_room, q_room) = room.split_at_mut(room.len() / 2);
+    let weights = logp_weight.chunks(rows).zip(entropy_weight.chunks(rows)).zip(kl.weight.chunks(rows));
+    let given = q.chunks(rows * n).zip(kl.p.chunks(rows * n)).zip(actions.chunks(rows)).zip(weights);
+    for ((((q, p), actions), ((logp_weight, entropy_weight), weight)), (out, grad)) in
+        given.zip(kl.out.chunks_mut(rows).zip(grad.chunks_mut(rows * n)))
+    {
         let (p, q) = (Group::of(simd, p, n, p_room), Group::of(simd, q, n, q_room));
-        let (weight, one) = (Lanes::padded(simd, weight), Lanes::all(simd, 1.0));
-        let (p_scale, q_scale) = (one / p.sum, one / q.sum);
-        for i in 0..n {
-            add_column(weight * (q.weight(i) * q_scale - p.weight(i) * p_scale), i, n, grad);
-        }
+        q.add_logp_grad(actions, logp_weight, grad);
+        q.add_entropy_grad(entropy_weight, grad);
+        p.write_kl(&q, out);
+        p.add_kl_grad(&q, weight, grad);
     }
 }
 
@@ -353,6 +381,26 @@ impl<'r, S: Simd> Group<'r, S> {
         for i in 0..self.n {
             let share = self.weight(i).share_of(self.below(i) + offset);
             add_column(scale * share, i, self.n, grad);
+        }
+    }
+
+    /// The divergence from these rows to those of `q`.
+    #[inline(always)]
+    fn write_kl(&self, q: &Group<'_, S>, out: &mut [f32]) {
+        let mut total = Lanes::all(self.simd, 0.0);
+        for i in 0..self.n {
+            let log_ratio = (self.below(i) - self.ln_sum) - (q.below(i) - q.ln_sum);
+            total = total + self.weight(i).share_of(log_ratio);
+        }
+        out.copy_from_slice(&(total / self.sum).each()[..out.len()]);
+    }
+
+    #[inline(always)]
+    fn add_kl_grad(&self, q: &Group<'_, S>, weight: &[f32], grad: &mut [f32]) {
+        let (weight, one) = (Lanes::padded(self.simd, weight), Lanes::all(self.simd, 1.0));
+        let (p_scale, q_scale) = (one / self.sum, one / q.sum);
+        for i in 0..self.n {
+            add_column(weight * (q.weight(i) * q_scale - self.weight(i) * p_scale), i, self.n, grad);
         }
     }
 

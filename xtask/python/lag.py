@@ -1,0 +1,241 @@
+"""What policy lag costs: trains the runs of benches/lag.toml at exact lags, keeps their curves, writes docs/lag.md.
+
+Admission is deterministic: the lag of every run is exact, and a run with the same seed repeats bit for bit. What has
+a curve in docs/learning/lag already is not trained again.
+"""
+
+import argparse
+import csv
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from learning import EPISODES, in_words, interquartile_mean, read_toml
+
+POINTS = 20  # of a curve, beside the first that reaches the threshold
+COLUMNS = ["objective", "lag", "seed", "env_steps", "episode_return_mean"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", nargs="*", help="the runs to train, such as cartpole-impala; all by default")
+    parser.add_argument("--root", type=Path, required=True, help="the repository")
+    parser.add_argument("--pronk", type=Path, required=True, help="the program, a release build")
+    parser.add_argument("--folder", type=Path, required=True, help="where runs leave their folders")
+    parser.add_argument("--seeds", type=int, help="the seeds 1 to this; by default as many as the file says")
+    parser.add_argument("--table", action="store_true", help="train nothing, only write the table")
+    args = parser.parse_args()
+    plan = read_toml(args.root / "benches/lag.toml")
+    known = [run["name"] for run in plan["runs"]]
+    if unknown := [name for name in args.runs if name not in known]:
+        sys.exit(f"there is no run {unknown[0]!r}; there are {', '.join(known)}")
+    failed = []
+    for run in plan["runs"]:
+        if not args.table and run["name"] in (args.runs or known):
+            failed += train(args, plan, run)
+    write_page(args.root, plan)
+    if failed:
+        sys.exit("\n".join(["not in the table:", *failed]))
+
+
+def train(args, plan, run):
+    """Trains what has no curve yet, two at a time; returns what failed, and why."""
+    path = curves_path(args.root, run)
+    done = {(row["objective"], row["lag"], row["seed"]) for row in read_curves(path)}
+    wanted = [
+        (objective, lag, seed)
+        for lag in run.get("lags", plan["lags"])
+        for objective in objectives(plan, run)
+        for seed in range(1, (args.seeds or run.get("seeds", plan["seeds"])) + 1)
+        if (objective, lag, seed) not in done
+    ]
+    failed = []
+    with ThreadPoolExecutor(2) as threads:
+        curves = threads.map(lambda one: curve_of(args, plan, run, *one), wanted)
+        for (objective, lag, seed), (curve, why) in zip(wanted, curves):
+            what = f"{run['name']}, {objective}, lag {lag}, seed {seed}"
+            if why:
+                failed.append(f"{what}: {why}")
+                continue
+            append(path, objective, lag, seed, curve)
+            print(f"{what}: {curve[-1][1]:.1f} after {curve[-1][0]} env-steps", flush=True)
+    return failed
+
+
+def objectives(plan, run):
+    """Those of the run's algorithm, or those that it names."""
+    own = plan["objectives"][run["algorithm"]]
+    return {name: own[name] for name in run.get("objectives", own)}
+
+
+def curve_of(args, plan, run, objective, lag, seed):
+    """The points of one run, or why there are none."""
+    folder = args.folder / "lag" / run["name"] / f"{objective}-{lag}-{seed}"
+    settings = [
+        *run.get("settings", []),
+        *objectives(plan, run)[objective],
+        "stop.episode_return_mean=none",
+        f"stop.env_steps={run['env_steps']}",
+        f"learner.admission.deterministic.lag={lag}",
+        f"results.min_sample_timesteps_per_iteration={run['env_steps'] // 100}",
+        "results.min_time_s_per_iteration=0",
+    ]
+    if run.get("python"):
+        settings.append(f"env_options.python={sys.executable}")
+    config = args.root / "configs" / run["config"]
+    command = [args.pronk, "train", "--json", config, "--seed", str(seed), "--out", folder, "--overwrite"]
+    command += [part for setting in settings for part in ("--set", setting)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        return None, f"`pronk train` ended with status {done.returncode}: {done.stderr.strip()[-300:]}"
+    if not json.loads(done.stdout)["ledger_closed"]:
+        return None, f"the ledger does not close: see {folder}"
+    results = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+    shutil.rmtree(folder)
+    points = [
+        (result["num_env_steps_sampled"], round(result["episode_return_mean"], 2))
+        for result in results
+        if result["episodes_covered"] >= EPISODES
+    ]
+    if not points:
+        return None, f"no result covers {EPISODES} episodes: raise its env_steps"
+    # Counted from the end, so that the last one is among them.
+    kept = set(points[::-1][:: max(1, -(-len(points) // POINTS))])
+    first = next((point for point in points if point[1] >= run["threshold"]), points[-1])
+    return sorted(kept | {first}), None
+
+
+def curves_path(root, run):
+    return root / "docs/learning/lag" / f"{run['name']}.csv"
+
+
+def append(path, objective, lag, seed, curve):
+    is_new = not path.exists()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        if is_new:
+            writer.writerow(COLUMNS)
+        writer.writerows([objective, lag, seed, *point] for point in curve)
+
+
+def read_curves(path):
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        numbers = {"lag": int, "seed": int, "env_steps": int, "episode_return_mean": float}
+        return [{name: numbers.get(name, str)(value) for name, value in row.items()} for row in csv.DictReader(file)]
+
+
+def summaries(root, run):
+    """{objective: {lag: {finals, reached}}} of the curves."""
+    curves = {}
+    for row in read_curves(curves_path(root, run)):
+        of_lag = curves.setdefault(row["objective"], {}).setdefault(row["lag"], {})
+        of_lag.setdefault(row["seed"], []).append((row["env_steps"], row["episode_return_mean"]))
+    return {
+        objective: {lag: summary(run, list(seeds.values())) for lag, seeds in sorted(by_lag.items())}
+        for objective, by_lag in curves.items()
+    }
+
+
+def summary(run, curves):
+    finals = [curve[-1][1] for curve in curves]
+    reached = [next((steps for steps, value in curve if value >= run["threshold"]), None) for curve in curves]
+    # Within a tenth of the way from the worst return to the threshold.
+    lost = run["worst"] + 0.1 * (run["threshold"] - run["worst"])
+    return {
+        "finals": finals,
+        "reached": [steps for steps in reached if steps is not None],
+        "collapsed": sum(final < lost for final in finals),
+    }
+
+
+def write_page(root, plan):
+    found = [(run, own) for run in plan["runs"] if (own := summaries(root, run))]
+    lines = [HEAD]
+    for run, own in found:
+        lines += table(run, own)
+    lines.append(FOOT)
+    (root / "docs/lag.md").write_text("\n".join(lines))
+    draw(root / "docs/lag.svg", found)
+
+
+def table(run, own):
+    """The section of one run: a row for each lag, and three columns for each objective."""
+    title = f"## {run['title']}\n"
+    about = f"`{run['config']}`, {in_words(run['env_steps'])} env-steps, return to reach {run['threshold']:,}"
+    if run.get("settings"):
+        about += "; " + ", ".join(f"`{setting}`" for setting in run["settings"])
+    heads = ["lag"] + [cell for name in own for cell in (name, "reached, after", "worst")]
+    lines = [title, about + ".\n", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for lag in sorted({lag for by_lag in own.values() for lag in by_lag}):
+        cells = [str(lag)]
+        for by_lag in own.values():
+            cells += of_lag(by_lag[lag]) if lag in by_lag else ["", "", ""]
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def of_lag(one):
+    mean, interval = interquartile_mean(one["finals"])
+    within = f" ({interval.low:,.0f} to {interval.high:,.0f})" if interval else ""
+    reached = f"{len(one['reached'])}/{len(one['finals'])}"
+    if one["reached"]:
+        reached += f", {in_words(statistics.median(one['reached']))}"
+    collapsed = f", {one['collapsed']} lost" if one["collapsed"] else ""
+    return [f"{mean:,.0f}{within}", reached, f"{min(one['finals']):,.0f}{collapsed}"]
+
+
+def draw(path, found):
+    """Return against lag, a panel for each run."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams |= {"svg.hashsalt": "lag", "svg.fonttype": "none", "font.size": 9}
+    from matplotlib import pyplot
+
+    across = 3
+    down = -(-len(found) // across)
+    figure, panels = pyplot.subplots(down, across, figsize=(3.6 * across, 2.6 * down), squeeze=False)
+    for panel in panels.flat[len(found) :]:
+        panel.set_visible(False)
+    for panel, (run, own) in zip(panels.flat, found):
+        for objective, by_lag in own.items():
+            means = [interquartile_mean(one["finals"]) for one in by_lag.values()]
+            lags = list(by_lag)
+            (line,) = panel.plot(lags, [mean for mean, _ in means], marker="o", markersize=3, label=objective)
+            if all(interval for _, interval in means):
+                low, high = ([getattr(interval, end) for _, interval in means] for end in ("low", "high"))
+                panel.fill_between(lags, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+        panel.set_xscale("symlog", base=2, linthresh=1)
+        panel.set_title(run["title"])
+        panel.set_xlabel("lag in fragments")
+        panel.legend(frameon=False, fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+HEAD = """# What policy lag costs
+
+Made by `cargo xtask learning lag` of the runs in [`benches/lag.toml`](../benches/lag.toml): the return against
+the *exact* age of the data. Under deterministic admission a fragment is sampled with the weights from before
+so many fragments; every run can be repeated bit for bit. The curves are in [`docs/learning/lag/`](learning/lag).
+[Decision 0056](decisions/0056-near-the-policy-that-acted.md) says what was tried and left out.
+
+![return against lag](lag.svg)
+"""
+
+FOOT = """- *The first column of an objective*: the interquartile mean over seeds of the mean return of the last hundred
+  episodes or more, with the 95 % interval of bootstrap samples of the runs, as in [learning](learning.md).
+- *Reached, after*: seeds whose mean return reached the threshold, and the median of the env-steps to it.
+- *Worst*: the return at the end of the worst seed, and how many seeds ended within a tenth of the way from the
+  task's worst return to the threshold.
+"""
+
+if __name__ == "__main__":
+    main()
