@@ -210,7 +210,7 @@ HEAD = """# What the tuned settings learn
 
 Made by `cargo xtask learning` of the tasks in [`benches/learning.toml`](../benches/learning.toml), each with
 the seeds 1, 2, … and without a target, so that all curves are equally long. The curves are in
-[`docs/learning/`](learning).
+[`docs/learning/`](learning). [What policy lag costs](lag.md) has a page of its own.
 """
 
 FOOT = """
