@@ -5,8 +5,8 @@
 //! cargo bench --bench many_hosts -- 1000 1 2     # 1,000 hosts of which each waits 2 ms before every step, seed 1
 //! ```
 //!
-//! All are in this process, each with a worker of its own, over a network of memory. The settings are those of
-//! `configs/cartpole.toml`. A seed is learned if the mean return reaches 475 within 20 million env-steps.
+//! All are in this process, each with a worker of its own, over a network of memory. The settings are those
+//! of `configs/cartpole.toml`. A seed is learned if the mean return reaches 475 within 20 million env-steps.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)] // A bench prints its result and may stop at the first surprise.
 
 #[path = "../examples/cartpole/config.rs"]
@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use pronk::envs::CartPole;
 use pronk::hosts::{MemoryNetwork, Terms};
 use pronk::prelude::*;
+use pronk::{ImpalaConfig, Schedule};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

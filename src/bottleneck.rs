@@ -329,7 +329,8 @@ impl fmt::Display for Bottleneck {
 }
 
 impl OldData {
-    /// Whether data of this lag and worth is too old. Without lag it is the passes over a batch that make it so.
+    /// Whether data of this lag and worth is too old. Without lag it is the passes over a batch that make it
+    /// so.
     pub(crate) fn find(effective_sample_size: Option<f64>, lag: Option<f64>) -> Option<Self> {
         let (effective_sample_size, lag) = (effective_sample_size?, lag.filter(|lag| *lag >= 1.0)?);
         (effective_sample_size < WORTH_LITTLE).then_some(Self { effective_sample_size, lag })

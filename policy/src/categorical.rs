@@ -254,7 +254,9 @@ impl Kernel for Categorical {
         grad: &mut [f32],
     ) {
         if let Some(n) = self.single() {
-            return Softmax::LossGrad { q: inputs, actions, logp_weight, entropy_weight, kl, grad }.run(n);
+            let KlTerm { p, weight: kl_weight, out: kl } = kl;
+            return Softmax::LossGrad { q: inputs, actions, logp_weight, entropy_weight, p, kl_weight, kl, grad }
+                .run(n);
         }
         self.logp_and_entropy_grad(inputs, actions, (logp_weight, entropy_weight), grad);
         self.kl(kl.p, inputs, kl.out);

@@ -1,5 +1,5 @@
-//! What the tuned settings learn: trains the tasks of `benches/learning.toml`, and writes `docs/learning.md`; and what
-//! policy lag costs: the runs of `benches/lag.toml`, and `docs/lag.md`.
+//! What the tuned settings learn: trains the tasks of `benches/learning.toml`, and writes `docs/learning.md`;
+//! and what policy lag costs: the runs of `benches/lag.toml`, and `docs/lag.md`.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};

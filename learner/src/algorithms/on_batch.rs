@@ -90,8 +90,8 @@ pub(crate) fn rows_of<'a>(logits: &'a [f32], rows: usize, inputs: &LossInputs<'_
     &logits[..rows * inputs.distribution.dist_len()]
 }
 
-/// Writes the gradients of a loss, and of divergences in it, with respect to the network's outputs; zero after
-/// the last step.
+/// Writes the gradients of a loss, and of divergences in it, with respect to the network's outputs; zero
+/// after the last step.
 pub(crate) fn write_output_grads(
     batch: &SampleBatch,
     inputs: &LossInputs<'_>,

@@ -9,7 +9,7 @@ mod lanes;
 use pulp::{Arch, Scalar, Simd, WithSimd};
 
 use self::lanes::{Lanes, MOST};
-use crate::{KlTerm, Rng};
+use crate::Rng;
 
 /// A computation on rows of logits, with checked slices.
 pub(crate) enum Softmax<'a> {
@@ -41,7 +41,9 @@ pub(crate) enum Softmax<'a> {
         actions: &'a [u32],
         logp_weight: &'a [f32],
         entropy_weight: &'a [f32],
-        kl: KlTerm<'a>,
+        p: &'a [f32],
+        kl_weight: &'a [f32],
+        kl: &'a mut [f32],
         grad: &'a mut [f32],
     },
     /// `weight · (q_i − p_i)`, added to `grad`.
@@ -115,8 +117,9 @@ impl WithSimd for Run<'_> {
                 let weights = (logp_weight, entropy_weight);
                 logp_and_entropy_grad(simd, n, room, logits, actions, weights, grad);
             }
-            Softmax::LossGrad { q, actions, logp_weight, entropy_weight, kl, grad } => {
-                loss_grad(simd, n, room, q, actions, (logp_weight, entropy_weight), kl, grad);
+            Softmax::LossGrad { q, actions, logp_weight, entropy_weight, p, kl_weight, kl, grad } => {
+                let weights = (logp_weight, entropy_weight, kl_weight);
+                loss_grad(simd, n, room, (p, q), actions, weights, (kl, grad));
             }
             Softmax::Kl { p, q, out } => kl(simd, n, room, p, q, out),
             Softmax::LogpGrad { logits, actions, weight, grad } => {
@@ -265,24 +268,23 @@ fn loss_grad<S: Simd>(
     simd: S,
     n: usize,
     room: &mut [f32],
-    q: &[f32],
+    (p, q): (&[f32], &[f32]),
     actions: &[u32],
-    (logp_weight, entropy_weight): (&[f32], &[f32]),
-    kl: KlTerm<'_>,
-    grad: &mut [f32],
+    (logp_weight, entropy_weight, kl_weight): (&[f32], &[f32], &[f32]),
+    (kl, grad): (&mut [f32], &mut [f32]),
 ) {
     let rows = Lanes::<S>::COUNT;
     let (p_room, q_room) = room.split_at_mut(room.len() / 2);
-    let weights = logp_weight.chunks(rows).zip(entropy_weight.chunks(rows)).zip(kl.weight.chunks(rows));
-    let given = q.chunks(rows * n).zip(kl.p.chunks(rows * n)).zip(actions.chunks(rows)).zip(weights);
-    for ((((q, p), actions), ((logp_weight, entropy_weight), weight)), (out, grad)) in
-        given.zip(kl.out.chunks_mut(rows).zip(grad.chunks_mut(rows * n)))
+    let weights = logp_weight.chunks(rows).zip(entropy_weight.chunks(rows)).zip(kl_weight.chunks(rows));
+    let given = p.chunks(rows * n).zip(q.chunks(rows * n)).zip(actions.chunks(rows)).zip(weights);
+    for ((((p, q), actions), ((logp_weight, entropy_weight), kl_weight)), (kl, grad)) in
+        given.zip(kl.chunks_mut(rows).zip(grad.chunks_mut(rows * n)))
     {
         let (p, q) = (Group::of(simd, p, n, p_room), Group::of(simd, q, n, q_room));
         q.add_logp_grad(actions, logp_weight, grad);
         q.add_entropy_grad(entropy_weight, grad);
-        p.write_kl(&q, out);
-        p.add_kl_grad(&q, weight, grad);
+        p.write_kl(&q, kl);
+        p.add_kl_grad(&q, kl_weight, grad);
     }
 }
 
