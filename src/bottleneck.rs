@@ -232,7 +232,7 @@ impl Bottleneck {
     }
 
     /// `{"limit", "sentence", "starved", "blocked", "slowest_worker", "processors_busy", "processors",
-    /// "advice": {…} or null, "old_data": {…} or null}`.
+    /// "advice": {…} or null}`.
     pub(crate) fn to_json(&self) -> Value {
         let advice = self.advice.map(
             |Advice { setting, from, to, speedup }| json!({"setting": setting, "from": from, "to": to, "speedup": speedup}),
@@ -246,9 +246,6 @@ impl Bottleneck {
             "processors_busy": self.processors.map(|used| used.busy),
             "processors": self.processors.map(|used| used.available),
             "advice": advice,
-            "old_data": self.old_data.map(|OldData { effective_sample_size, lag }| {
-                json!({"effective_sample_size": effective_sample_size, "lag": lag})
-            }),
         })
     }
 }

@@ -231,6 +231,5 @@ fn data_that_is_too_old_is_named_with_its_worth_and_lag() {
     let found = Bottleneck { old_data, ..find(&run(0.0, &[0.0]), 1, 1.0) };
     let sentence = found.to_string();
     assert!(sentence.contains("; effective sample size 0.21 at lag 30: fewer workers"), "{sentence}");
-    assert_eq!(found.to_json()["old_data"]["lag"], 30.2);
-    assert_eq!(find(&run(0.0, &[0.0]), 1, 1.0).to_json()["old_data"], json!(null));
+    assert_eq!(found.to_json()["sentence"], sentence);
 }

@@ -83,7 +83,7 @@ fn of_the_pipeline_only_numbers_and_known_limits_are_kept() {
     history.take(&result);
     let settings = json!({"learner": {"learner_queue_size": {"a": 1}, "num_sgd_iter": "7"}});
     let shown = history.to_json(&settings)["pipeline"].clone();
-    assert!(shown.as_object().is_some_and(|shown| shown.len() == 15 && shown.values().all(Value::is_null)), "{shown}");
+    assert!(shown.as_object().is_some_and(|shown| shown.len() == 16 && shown.values().all(Value::is_null)), "{shown}");
 }
 
 #[test]
