@@ -36,9 +36,10 @@ function pipelineTexts(data) {
     ],
     published: ["", "publishes"],
     lag: [
-      or_dash(data.lag_mean, (lag) => `lag ${short(lag)}`) + some(data.lag_max, (lag) => `, at most ${short(lag)}`),
-      some(data.effective_sample_size, (size) => `effective sample size ${short(size)}, `) +
-        "versions behind when trained on",
+      or_dash(data.lag_mean, (lag) => `lag ${short(lag)}`) +
+        some(data.lag_max, (lag) => `, at most ${short(lag)}`) +
+        some(data.effective_sample_size, (size) => `, ESS ${short(size)}`),
+      "versions behind when trained on",
     ],
   };
 }
