@@ -213,6 +213,8 @@ def draw(path, found):
                 low, high = ([getattr(interval, end) for _, interval in means] for end in ("low", "high"))
                 panel.fill_between(lags, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
         panel.set_xscale("symlog", base=2, linthresh=1)
+        ticks = sorted({lag for by_lag in own.values() for lag in by_lag})
+        panel.set_xticks(ticks, labels=ticks)
         panel.set_title(run["title"])
         panel.set_xlabel("lag in fragments")
         panel.legend(frameon=False, fontsize=7)
@@ -231,10 +233,10 @@ so many fragments; every run can be repeated bit for bit. The curves are in [`do
 """
 
 FOOT = """- *The first column of an objective*: the interquartile mean over seeds of the mean return of the last hundred
-  episodes or more, with the 95 % interval of bootstrap samples of the runs, as in [learning](learning.md).
+  episodes or more, with the 95 % interval of bootstrap samples of runs, as in [learning](learning.md).
 - *Reached, after*: seeds whose mean return reached the threshold, and the median of the env-steps to it.
-- *Worst*: the return at the end of the worst seed, and how many seeds ended within a tenth of the way from the
-  task's worst return to the threshold.
+- *Worst*: the return at the end of the worst seed, and how many seeds ended within a tenth of the way from
+  the task's worst return to the threshold.
 """
 
 if __name__ == "__main__":
