@@ -242,6 +242,8 @@ fn every_figure_of_the_learner_is_there_from_the_first_result_on() {
             assert!(dict.number(&format!("info.learner.default_policy.learner_stats.{stat}")).is_some(), "{stat}");
         }
         assert!(dict.number("policy_lag.mean").is_some() && dict.number("bottleneck.starved").is_some());
+        let size = dict.number("policy_lag.effective_sample_size");
+        assert!(size.is_some_and(|size| size > 0.0 && size <= 1.0 + 1e-9), "{size:?}");
     }
 }
 

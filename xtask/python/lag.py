@@ -4,7 +4,6 @@ Admission is deterministic: the lag of every run is exact, and a run with the sa
 a curve in docs/learning/lag already is not trained again.
 """
 
-import argparse
 import csv
 import json
 import shutil
@@ -12,30 +11,20 @@ import statistics
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-from learning import EPISODES, in_words, interquartile_mean, read_toml
+from learning import EPISODES, arguments, in_words, interquartile_mean, names_of, read_toml
 
 POINTS = 20  # of a curve, beside the first that reaches the threshold
 COLUMNS = ["objective", "lag", "seed", "env_steps", "episode_return_mean"]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("runs", nargs="*", help="the runs to train, such as cartpole-impala; all by default")
-    parser.add_argument("--root", type=Path, required=True, help="the repository")
-    parser.add_argument("--pronk", type=Path, required=True, help="the program, a release build")
-    parser.add_argument("--folder", type=Path, required=True, help="where runs leave their folders")
-    parser.add_argument("--seeds", type=int, help="the seeds 1 to this; by default as many as the file says")
-    parser.add_argument("--table", action="store_true", help="train nothing, only write the table")
-    args = parser.parse_args()
+    args = arguments(__doc__)
     plan = read_toml(args.root / "benches/lag.toml")
-    known = [run["name"] for run in plan["runs"]]
-    if unknown := [name for name in args.runs if name not in known]:
-        sys.exit(f"there is no run {unknown[0]!r}; there are {', '.join(known)}")
+    known = names_of(plan["runs"], args.tasks)
     failed = []
     for run in plan["runs"]:
-        if not args.table and run["name"] in (args.runs or known):
+        if not args.table and run["name"] in (args.tasks or known):
             failed += train(args, plan, run)
     write_page(args.root, plan)
     if failed:

@@ -23,18 +23,9 @@ COLUMNS = ["seed", "env_steps", "seconds", "episode_return_mean"]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("tasks", nargs="*", help="the tasks to train; all by default")
-    parser.add_argument("--root", type=Path, required=True, help="the repository")
-    parser.add_argument("--pronk", type=Path, required=True, help="the program, a release build")
-    parser.add_argument("--folder", type=Path, required=True, help="where runs leave their folders")
-    parser.add_argument("--seeds", type=int, help="the seeds 1 to this; by default as many as the task says")
-    parser.add_argument("--table", action="store_true", help="train nothing, only write the table")
-    args = parser.parse_args()
+    args = arguments(__doc__)
     tasks = [whole(args.root, task) for task in read_toml(args.root / "benches/learning.toml")["tasks"]]
-    known = [task["name"] for task in tasks]
-    if unknown := [name for name in args.tasks if name not in known]:
-        sys.exit(f"there is no task {unknown[0]!r}; there are {', '.join(known)}")
+    known = names_of(tasks, args.tasks)
     failed = []
     for task in tasks:
         if not args.table and task["name"] in (args.tasks or known):
@@ -42,6 +33,25 @@ def main():
     write_table(args.root, tasks)
     if failed:
         sys.exit("\n".join(["not in the table:", *failed]))
+
+
+def arguments(about):
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("tasks", nargs="*", help="what to train; all by default")
+    parser.add_argument("--root", type=Path, required=True, help="the repository")
+    parser.add_argument("--pronk", type=Path, required=True, help="the program, a release build")
+    parser.add_argument("--folder", type=Path, required=True, help="where runs leave their folders")
+    parser.add_argument("--seeds", type=int, help="the seeds 1 to this; by default as many as the file says")
+    parser.add_argument("--table", action="store_true", help="train nothing, only write the table")
+    return parser.parse_args()
+
+
+def names_of(tasks, wanted):
+    """The names that there are; ends the program if another is wanted."""
+    known = [task["name"] for task in tasks]
+    if unknown := [name for name in wanted if name not in known]:
+        sys.exit(f"there is no task {unknown[0]!r}; there are {', '.join(known)}")
+    return known
 
 
 def read_toml(path):
