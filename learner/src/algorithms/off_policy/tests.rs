@@ -34,9 +34,9 @@ fn a_ratio_that_overflows_spoils_no_statistic() {
     assert!(stats.total_variation.is_finite() && stats.log_ratio_squared > 1e4);
 }
 
-/// What the penalty adds to the gradient, over a step in each direction of every logit. Advantages, and with
-/// them its weight, are constants.
-fn check_gradient(algorithm: impl Fn(f64) -> AlgorithmConfig, coeff: f64, case: &Case) {
+/// Checks what the penalty adds to the gradient against central differences, while advantages, and with them
+/// its weight, are constants. Returns what it adds to the loss.
+fn check_gradient(algorithm: impl Fn(f64) -> AlgorithmConfig, coeff: f64, case: &Case) -> f64 {
     let loss = |coeff: f64, logits: &[f32]| {
         let mut grads = pronk_policy::OutputGrads::default();
         let inputs = LossInputs { logits, target_logits: logits, ..case.inputs() };
@@ -66,6 +66,7 @@ fn check_gradient(algorithm: impl Fn(f64) -> AlgorithmConfig, coeff: f64, case: 
         assert!((gradient - slope).abs() < 1e-3 * weight, "logit {i}: {gradient}, but {slope}");
     }
     assert_eq!(with_grads.logits[ROWS * ACTIONS..], vec![0.0; COLUMNS * ACTIONS]);
+    penalty
 }
 
 #[test]
@@ -75,8 +76,9 @@ fn gradients_of_the_penalty_are_those_of_finite_differences() {
     let appo = |behaviour_kl_coeff| AppoConfig { behaviour_kl_coeff, ..AppoConfig::default() }.into();
     let without_vtrace =
         |behaviour_kl_coeff| AppoConfig { behaviour_kl_coeff, vtrace: false, ..AppoConfig::default() }.into();
-    check_gradient(impala, 0.3, &case);
-    check_gradient(appo, 0.3, &case);
+    // From the same advantages: one loss is a sum over the steps, the other a mean.
+    let times = check_gradient(impala, 0.3, &case) / check_gradient(appo, 0.3, &case);
+    assert!((times - ROWS as f64).abs() < 1e-3, "{times}");
     check_gradient(without_vtrace, 2.0, &case);
 }
 
