@@ -7,7 +7,7 @@ use pronk::envs::CartPole;
 use pronk::hosts::{MemoryNetwork, Terms};
 use pronk::prelude::*;
 use pronk::wrappers::{Chaos, ChaosConfig};
-use pronk::{Every, JsonLines, PpoConfig, Recording, ReportError, Reporter, ResultDict, Resume, StopReason};
+use pronk::{Every, ImpalaConfig, JsonLines, PpoConfig, Recording, ReportError, Reporter, ResultDict, Resume, StopReason};
 use serde_json::Value;
 
 use crate::deterministic::deterministic;
@@ -245,6 +245,25 @@ fn every_figure_of_the_learner_is_there_from_the_first_result_on() {
         let size = dict.number("policy_lag.effective_sample_size");
         assert!(size.is_some_and(|size| size > 0.0 && size <= 1.0 + 1e-9), "{size:?}");
     }
+}
+
+#[test]
+fn the_bottleneck_names_old_data_where_there_is_some() {
+    let mut config = deterministic(1, 16);
+    // Far steps, and nothing that holds them.
+    config.learner.lr = 0.1;
+    config.algorithm = ImpalaConfig { behaviour_kl_coeff: 0.0, ..ImpalaConfig::default() }.into();
+    let mut named = 0;
+    for result in Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap().take(60).map(Result::unwrap) {
+        let is_old = result.effective_sample_size.is_some_and(|size| size < 0.5)
+            && result.policy_lag.mean().is_some_and(|lag| lag >= 1.0);
+        let old_data = result.bottleneck.as_ref().and_then(|found| found.old_data);
+        assert_eq!(old_data.is_some(), is_old, "{old_data:?}");
+        named += usize::from(old_data.is_some());
+        let sentence = result.dict.get("bottleneck.sentence").map_or(String::new(), Value::to_string);
+        assert_eq!(sentence.contains("effective sample size"), is_old, "{sentence}");
+    }
+    assert!(named > 0, "no data came to be old");
 }
 
 #[test]
