@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 pub use loss::{AppoForm, AppoGrads, AppoLossConfig, AppoLossInput, AppoLossStats, appo_loss};
 
 use super::kl::KlCoeff;
-use super::off_policy::OffPolicy;
+use super::off_policy::{OffPolicy, Penalty};
 use super::on_batch::{self, Divergence, LossGrads, OnBatch, actions_of, rows_of};
 use super::settings;
-use super::surrogate::{SurrogateConfig, ValueLoss};
+use super::surrogate::{SurrogateConfig, SurrogateGrads, ValueLoss};
 use super::targets::MaskedSteps;
 use crate::{Advantages, Algorithm, LearnError, LossInputs, Schedule, ShapeError, UpdateRhythm};
 
@@ -304,11 +304,12 @@ impl Algorithm for Appo {
         };
         let stats = appo_loss(&config, &input, &mut self.grads)?;
         let AppoGrads { surrogate, vtrace, .. } = &self.grads;
-        let loss = LossGrads { logp: &surrogate.logp, entropy: &surrogate.entropy, values: &surrogate.values };
-        let own = self.config.use_kl_loss.then_some(Divergence { from, weights: &surrogate.kl });
+        let divergence = self.config.use_kl_loss.then_some(Divergence { from, weights: &surrogate.kl });
+        let SurrogateGrads { logp: d_logp, entropy: d_entropy, values: d_values, .. } = surrogate;
+        let loss = LossGrads { logp: d_logp, entropy: d_entropy, values: d_values, divergence };
         let advantages = &vtrace.pg_advantages;
-        let penalty = (self.config.behaviour_kl_coeff, 1.0 / advantages.len() as f64);
-        self.off_policy.write(penalty, advantages, (&loss, own), batch, inputs, grads)?;
+        let penalty = Penalty { coeff: self.config.behaviour_kl_coeff, share: 1.0 / advantages.len() as f64 };
+        self.off_policy.write(penalty, advantages, &loss, batch, inputs, grads)?;
         let found = self.off_policy.found(advantages.len(), batch.behaviour_logp(), logp)?;
         let total_loss = stats.surrogate.total_loss + found.penalty;
         if !total_loss.is_finite() {

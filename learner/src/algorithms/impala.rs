@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use loss::{ImpalaGrads, ImpalaLossConfig, ImpalaLossInput, ImpalaLossStats, impala_loss};
 
-use super::off_policy::OffPolicy;
+use super::off_policy::{OffPolicy, Penalty};
 use super::on_batch::{self, LossGrads, OnBatch};
 use super::settings;
 use super::targets::MaskedSteps;
@@ -29,7 +29,8 @@ pub struct ImpalaConfig {
     pub entropy_coeff: Schedule,
     /// Weight of `KL(mu ‖ pi)`, the divergence of the policy in training from the one that acted, in units of
     /// the mean size of advantages. It keeps a policy from running ahead of its data, whatever the lag and
-    /// the scale of rewards, and has no effect without lag. 0 disables it. (RLlib has none.)
+    /// the scale of rewards. The first update of a batch without lag is as it would be without the penalty.
+    /// 0 disables it. (RLlib has none.)
     pub behaviour_kl_coeff: f64,
     /// Corrects policy lag by V-trace; without it, advantages come from GAE with the behaviour policy's
     /// values, as in A3C.
@@ -165,9 +166,10 @@ impl Algorithm for Impala {
         let input = ImpalaLossInput { steps, columns, behaviour_logp, logp, entropy, values, targets, mask: None };
         let stats = impala_loss(&config, &input, &mut self.grads)?;
         let ImpalaGrads { logp: d_logp, entropy: d_entropy, values: d_values, vtrace, .. } = &self.grads;
-        let loss = LossGrads { logp: d_logp, entropy: d_entropy, values: d_values };
-        let (penalty, advantages) = ((self.config.behaviour_kl_coeff, 1.0), &vtrace.pg_advantages);
-        self.off_policy.write(penalty, advantages, (&loss, None), batch, inputs, grads)?;
+        let loss = LossGrads { logp: d_logp, entropy: d_entropy, values: d_values, divergence: None };
+        let advantages = &vtrace.pg_advantages;
+        let penalty = Penalty { coeff: self.config.behaviour_kl_coeff, share: 1.0 };
+        self.off_policy.write(penalty, advantages, &loss, batch, inputs, grads)?;
         let found = self.off_policy.found(advantages.len(), behaviour_logp, logp)?;
         let total_loss = stats.total_loss + found.penalty;
         if !total_loss.is_finite() {

@@ -7,7 +7,7 @@ use num_traits::Float;
 use pronk_buffer::SampleBatch;
 use pronk_policy::{KlTerm, OutputGrads};
 
-use super::on_batch::{Divergence, LossGrads, rows_of, write_output_grads};
+use super::on_batch::{LossGrads, rows_of, write_output_grads};
 use crate::explained_variance::to_f64;
 use crate::{LearnError, LossInputs, ShapeError};
 
@@ -26,7 +26,8 @@ use crate::{LearnError, LossInputs, ShapeError};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OffPolicyStats {
     /// `(sum w)² / (n sum w²)`: the share of the batch that is worth as much as data of `pi` itself, from
-    /// `1 / n` to 1. Kong 1992.
+    /// `1 / n` to 1. Kong 1992. A factor that all ratios have in common leaves it as it is; the divergence
+    /// sees that.
     pub effective_sample_size: f64,
     /// Mean of `(log w)²`.
     pub log_ratio_squared: f64,
@@ -44,15 +45,16 @@ impl OffPolicyStats {
         ShapeError::check_shape("behaviour_logp", behaviour_logp.len(), rows, || {
             format!("one entry for each of logp's {rows}")
         })?;
+        let log_ratios = || logp.iter().zip(behaviour_logp).map(|(&now, &then)| to_f64(now) - to_f64(then));
+        let highest = log_ratios().fold(f64::NEG_INFINITY, f64::max);
         let (mut sum, mut squares, mut logs, mut distances) = (0.0, 0.0, 0.0, 0.0);
-        for (&now, &then) in logp.iter().zip(behaviour_logp) {
-            let log_ratio = now - then;
-            // A ratio that overflows counts as the greatest that does not.
-            let ratio = to_f64(log_ratio.exp().min(F::max_value()));
-            sum += ratio;
-            squares += ratio * ratio;
-            logs += to_f64(log_ratio * log_ratio);
-            distances += (ratio - 1.0).abs();
+        for log_ratio in log_ratios() {
+            // The sample size is that of the ratios relative to the highest, which never overflow.
+            let relative = (log_ratio - highest).exp();
+            sum += relative;
+            squares += relative * relative;
+            logs += log_ratio * log_ratio;
+            distances += log_ratio.exp_m1().abs();
         }
         let n = rows as f64;
         Ok(Self {
@@ -63,12 +65,21 @@ impl OffPolicyStats {
     }
 }
 
-/// The weight of every row's `KL(mu ‖ pi)`: `coeff` times the mean size of the advantages, so that it is as
-/// strong against rewards of any scale, times the row's `share` of the loss, which is 1 where the loss is a
-/// sum. It carries no gradient.
-pub(crate) fn penalty_weight<F: Float>(coeff: f64, share: f64, advantages: &[F]) -> f64 {
-    let size: f64 = advantages.iter().map(|&advantage| to_f64(advantage.abs())).sum();
-    coeff * share * size / advantages.len().max(1) as f64
+/// The penalty of `KL(mu ‖ pi)` in a loss.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Penalty {
+    /// Its weight in units of the mean size of advantages, so that it is as strong for rewards of any scale.
+    pub(crate) coeff: f64,
+    /// Each step's share of the loss: 1 where the loss is a sum.
+    pub(crate) share: f64,
+}
+
+impl Penalty {
+    /// The weight of every step's divergence, which carries no gradient.
+    pub(crate) fn weight<F: Float>(self, advantages: &[F]) -> f64 {
+        let size: f64 = advantages.iter().map(|&advantage| to_f64(advantage.abs())).sum();
+        self.coeff * self.share * size / advantages.len().max(1) as f64
+    }
 }
 
 /// Measures how far the policy is from the one that acted, and penalises it. Its memory is reused.
@@ -78,7 +89,7 @@ pub(crate) struct OffPolicy {
     weights: Vec<f32>,
 }
 
-/// What it found in a batch.
+/// A batch's statistics.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     stats: OffPolicyStats,
@@ -102,31 +113,31 @@ impl OffPolicy {
     }
 
     /// Measures, and writes the gradients of a loss with the penalty. The steps that are learned from have
-    /// these `advantages`; each has this `share` of the loss.
+    /// these `advantages`.
     pub(crate) fn write(
         &mut self,
-        (coeff, share): (f64, f64),
+        penalty: Penalty,
         advantages: &[f32],
-        (loss, own): (&LossGrads<'_>, Option<Divergence<'_>>),
+        loss: &LossGrads<'_>,
         batch: &SampleBatch,
         inputs: &LossInputs<'_>,
         grads: &mut OutputGrads,
     ) -> Result<(), LearnError> {
         let rows = loss.logp.len();
-        if coeff == 0.0 {
+        if penalty.coeff == 0.0 {
             self.measure(rows, batch, inputs)?;
-            return write_output_grads(batch, inputs, loss, (None, own), grads);
+            return write_output_grads(batch, inputs, loss, None, grads);
         }
         self.kl.resize(rows, 0.0);
         self.weights.clear();
-        self.weights.resize(advantages.len(), penalty_weight(coeff, share, advantages) as f32);
+        self.weights.resize(advantages.len(), penalty.weight(advantages) as f32);
         // Steps that only bootstrap carry no gradient.
         self.weights.resize(rows, 0.0);
         let penalty = KlTerm { p: batch.behaviour_inputs(), weight: &self.weights, out: &mut self.kl };
-        write_output_grads(batch, inputs, loss, (Some(penalty), own), grads)
+        write_output_grads(batch, inputs, loss, Some(penalty), grads)
     }
 
-    /// What was measured over the first `learned` steps.
+    /// The statistics of the first `learned` steps.
     pub(crate) fn found(&self, learned: usize, behaviour_logp: &[f32], logp: &[f32]) -> Result<Found, LearnError> {
         let stats = OffPolicyStats::of(&behaviour_logp[..learned], &logp[..learned])?;
         let sum: f64 = self.kl[..learned].iter().map(|&kl| f64::from(kl)).sum();
@@ -140,17 +151,26 @@ impl OffPolicy {
     pub(crate) fn kl(&self) -> &[f32] {
         &self.kl
     }
+
+    #[cfg(test)]
+    pub(crate) fn buffers(&self) -> [&Vec<f32>; 2] {
+        [&self.kl, &self.weights]
+    }
 }
 
 impl Found {
-    /// The statistics by name.
-    pub(crate) fn named(&self) -> [(&'static str, f64); 5] {
+    /// The statistics by name, with the penalty.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        self.distances().into_iter().chain([("behaviour_kl_penalty", self.penalty)])
+    }
+
+    /// The distances by name.
+    pub(crate) fn distances(&self) -> [(&'static str, f64); 4] {
         [
             ("effective_sample_size", self.stats.effective_sample_size),
             ("behaviour_kl", self.kl),
             ("log_ratio_squared", self.stats.log_ratio_squared),
             ("total_variation", self.stats.total_variation),
-            ("behaviour_kl_penalty", self.penalty),
         ]
     }
 }

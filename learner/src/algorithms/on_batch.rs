@@ -26,6 +26,8 @@ pub(crate) struct LossGrads<'a> {
     pub(crate) logp: &'a [f32],
     pub(crate) entropy: &'a [f32],
     pub(crate) values: &'a [f32],
+    /// That of the loss's own divergence, if it has one.
+    pub(crate) divergence: Option<Divergence<'a>>,
 }
 
 /// A divergence `KL(from ‖ current)` in the loss.
@@ -90,13 +92,13 @@ pub(crate) fn rows_of<'a>(logits: &'a [f32], rows: usize, inputs: &LossInputs<'_
     &logits[..rows * inputs.distribution.dist_len()]
 }
 
-/// Writes the gradients of a loss, and of divergences in it, with respect to the network's outputs; zero
-/// after the last step.
+/// Writes the gradients of a loss and a penalty with respect to the network's outputs; zero after the last
+/// step.
 pub(crate) fn write_output_grads(
     batch: &SampleBatch,
     inputs: &LossInputs<'_>,
     loss: &LossGrads<'_>,
-    (penalty, own): (Option<KlTerm<'_>>, Option<Divergence<'_>>),
+    penalty: Option<KlTerm<'_>>,
     grads: &mut OutputGrads,
 ) -> Result<(), LearnError> {
     let (rows, distribution) = (loss.logp.len(), inputs.distribution);
@@ -109,7 +111,7 @@ pub(crate) fn write_output_grads(
         Some(kl) => distribution.loss_grad(logits, actions_of(batch), loss.logp, loss.entropy, kl, d_logits)?,
         None => distribution.logp_and_entropy_grad(logits, actions_of(batch), loss.logp, loss.entropy, d_logits)?,
     }
-    if let Some(Divergence { from, weights }) = own {
+    if let Some(Divergence { from, weights }) = loss.divergence {
         distribution.kl_grad_q(from, logits, weights, d_logits)?;
     }
     grads.values.clear();

@@ -209,10 +209,10 @@ impl Algorithm for Ppo {
         self.last_kl = stats.kl.unwrap_or(0.0);
         let SurrogateGrads { logp, entropy, values, kl } = &self.grads;
         let divergence = (config.kl_coeff > 0.0).then_some(Divergence { from: batch.behaviour_inputs(), weights: kl });
-        write_output_grads(batch, inputs, &LossGrads { logp, entropy, values }, (None, divergence), grads)?;
+        write_output_grads(batch, inputs, &LossGrads { logp, entropy, values, divergence }, None, grads)?;
         let found = self.off_policy.found(rows, batch.behaviour_logp(), &self.batch.logp)?;
         let own = [("total_loss", stats.total_loss), ("cur_kl_coeff", config.kl_coeff.into())];
-        Ok(on_batch::statistics(own.into_iter().chain(stats.named(&config)).chain(found.named())))
+        Ok(on_batch::statistics(own.into_iter().chain(stats.named(&config)).chain(found.distances())))
     }
 
     fn updated(&mut self, _: bool) {

@@ -32,6 +32,27 @@ fn a_ratio_that_overflows_spoils_no_statistic() {
     let stats = OffPolicyStats::of(&[-200.0_f32, -0.5], &[-0.1, -0.5]).unwrap();
     assert_eq!(stats.effective_sample_size, 0.5);
     assert!(stats.total_variation.is_finite() && stats.log_ratio_squared > 1e4);
+    let stats = OffPolicyStats::of(&[-1e4_f64, -1.0], &[-1.0, -1.0]).unwrap();
+    assert_eq!(stats.effective_sample_size, 0.5);
+}
+
+#[test]
+fn ratios_that_all_vanish_spoil_no_statistic() {
+    let stats = OffPolicyStats::of(&[-0.1_f32, -0.1], &[-500.1, -500.1]).unwrap();
+    assert_eq!((stats.effective_sample_size, stats.total_variation), (1.0, 0.5));
+    assert!(OffPolicyStats::of(&[-0.1_f32, -0.1], &[f32::NAN, -0.1]).unwrap().effective_sample_size.is_nan());
+}
+
+#[test]
+fn data_of_the_policy_itself_has_no_penalty() {
+    let case = Case::of_the_policy_itself();
+    let loss = |behaviour_kl_coeff| {
+        let mut grads = pronk_policy::OutputGrads::default();
+        let mut impala = Impala::new(ImpalaConfig { behaviour_kl_coeff, ..ImpalaConfig::default() }).unwrap();
+        impala.loss(&case.batch, &case.inputs(), &mut grads).unwrap();
+        (grads.logits, grads.values)
+    };
+    assert_eq!(loss(0.5), loss(0.0));
 }
 
 /// Checks what the penalty adds to the gradient against central differences, while advantages, and with them
@@ -84,8 +105,9 @@ fn gradients_of_the_penalty_are_those_of_finite_differences() {
 
 #[test]
 fn the_penalty_is_as_strong_for_rewards_of_any_scale() {
-    let weight = |scale: f64| super::penalty_weight(0.3, 1.0, &[scale, -3.0 * scale]);
+    let penalty = super::Penalty { coeff: 0.3, share: 1.0 };
+    let weight = |scale: f64| penalty.weight(&[scale, -3.0 * scale]);
     assert_eq!(weight(1.0), 0.6);
     assert_eq!(weight(1000.0), 600.0);
-    assert_eq!(super::penalty_weight::<f64>(0.3, 1.0, &[]), 0.0);
+    assert_eq!(penalty.weight::<f64>(&[]), 0.0);
 }

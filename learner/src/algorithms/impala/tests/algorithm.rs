@@ -69,14 +69,23 @@ impl Case {
 
     /// Behaviour log-probabilities are those of behaviour inputs, other than the logits.
     pub(crate) fn with_behaviour_inputs() -> Case {
-        let mut case = Case::without_ends();
         let mut rng = Rng::seed_from(8);
-        let then: Vec<f32> = (0..ROWS * ACTIONS).map(|_| rng.normal() as f32).collect();
-        case.batch.behaviour_inputs_mut().copy_from_slice(&then);
+        Case::without_ends().acted_with(&(0..ROWS * ACTIONS).map(|_| rng.normal() as f32).collect::<Vec<_>>())
+    }
+
+    /// The policy in training has acted.
+    pub(crate) fn of_the_policy_itself() -> Case {
+        let case = Case::without_ends();
+        let logits = case.logits[..ROWS * ACTIONS].to_vec();
+        case.acted_with(&logits)
+    }
+
+    fn acted_with(mut self, then: &[f32]) -> Case {
+        self.batch.behaviour_inputs_mut().copy_from_slice(then);
         let mut logp = vec![0.0; ROWS];
-        case.distribution.logp(&then, actions_of(&case.batch), &mut logp).unwrap();
-        case.batch.behaviour_logp_mut().copy_from_slice(&logp);
-        case
+        self.distribution.logp(then, actions_of(&self.batch), &mut logp).unwrap();
+        self.batch.behaviour_logp_mut().copy_from_slice(&logp);
+        self
     }
 
     pub(crate) fn inputs(&self) -> LossInputs<'_> {
@@ -200,6 +209,7 @@ fn the_value_after_a_truncation_counts_and_after_a_termination_does_not() {
 fn dropping_the_last_step_leaves_it_without_gradient() {
     let (_, grads) = Case::with_ends().loss(ImpalaConfig { vtrace_drop_last_ts: true, ..ImpalaConfig::default() });
     assert_eq!(grads.values[ROWS - COLUMNS..], [0.0; 2 * COLUMNS]);
+    assert_eq!(grads.logits[(ROWS - COLUMNS) * ACTIONS..], [0.0; 2 * COLUMNS * ACTIONS]);
     assert!(grads.values[..ROWS - COLUMNS].iter().all(|gradient| *gradient != 0.0));
 }
 
@@ -234,8 +244,9 @@ fn a_steady_run_works_in_the_same_memory() {
     let mut grads = OutputGrads::default();
     let mut buffers = || {
         impala.loss(&case.batch, &case.inputs(), &mut grads).unwrap();
-        let Impala { batch, grads: inner, .. } = &impala;
+        let Impala { batch, off_policy, grads: inner, .. } = &impala;
         let vtrace = &inner.vtrace;
+        let [kl, weights] = off_policy.buffers();
         [
             &batch.logp,
             &batch.entropy,
@@ -249,6 +260,8 @@ fn a_steady_run_works_in_the_same_memory() {
             &vtrace.pg_advantages,
             &grads.logits,
             &grads.values,
+            kl,
+            weights,
         ]
         .map(|buffer| (buffer.as_ptr(), buffer.capacity()))
     };
