@@ -36,6 +36,7 @@ pub use every::{Every, EveryError};
 pub use learner::{LearnerConfig, OptType};
 pub use model::{ModelConfig, Vision};
 pub use results::ResultsConfig;
+pub(crate) use saved::as_it_acted;
 pub use supervision::SupervisionConfig;
 pub use workers::{InferencePlacement, ObservationFilter, WorkersConfig};
 

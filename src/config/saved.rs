@@ -1,4 +1,4 @@
-//! Configs out of checkpoints, which another version may have written.
+//! Configs out of checkpoints and records, which another version may have written.
 
 use std::path::Path;
 
@@ -10,6 +10,7 @@ impl TrainerConfig {
     /// The config of a checkpoint. A setting that this version does not know, or not with this value, is
     /// left at its default, and named in a warning: it makes no checkpoint unreadable.
     pub(crate) fn of_checkpoint(saved: &Value, path: &Path) -> Self {
+        let saved = as_it_acted(saved.clone());
         if let Ok(config) = serde_json::from_value(saved.clone()) {
             return config;
         }
@@ -31,6 +32,17 @@ impl TrainerConfig {
         }
         serde_json::from_value(Value::Object(understood)).unwrap_or_default()
     }
+}
+
+/// A saved config with what the writing version did where it had no setting, unless today's default does the
+/// same.
+pub(crate) fn as_it_acted(mut saved: Value) -> Value {
+    for algorithm in ["/algorithm/impala", "/algorithm/appo"] {
+        if let Some(Value::Object(settings)) = saved.pointer_mut(algorithm) {
+            settings.entry("behaviour_kl_coeff").or_insert_with(|| 0.0.into());
+        }
+    }
+    saved
 }
 
 /// Keeps a setting that can be read alone.

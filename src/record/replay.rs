@@ -13,7 +13,7 @@ use super::entry::{Entry, FORMAT, Header, Pass, SCALED_BY_BOUNDS};
 use super::error::RecordError;
 use super::frames::FrameReader;
 use super::verifier::Verifier;
-use crate::config::{InferencePlacement, TrainerConfig, first_difference};
+use crate::config::{InferencePlacement, TrainerConfig, as_it_acted, first_difference};
 
 /// A record that a run repeats: see [`TrainerBuilder::replay`](crate::TrainerBuilder::replay).
 ///
@@ -70,7 +70,8 @@ impl Replay {
             );
             return Err(no_record(reason));
         }
-        let config = serde_json::from_str(&header.config).map_err(|error| no_record(format!("its config: {error}")))?;
+        let config = serde_json::from_str(&header.config).and_then(|saved| serde_json::from_value(as_it_acted(saved)));
+        let config = config.map_err(|error| no_record(format!("its config: {error}")))?;
         let entries = std::iter::from_fn(|| frames.read::<Entry>().transpose()).collect::<Result<Vec<_>, _>>();
         let entries = entries.map_err(|error| error.of(&path))?;
         let is_whole = matches!(entries.last(), Some(Entry::End(_)));
@@ -159,12 +160,12 @@ impl Replay {
 
     /// Refuses a run that cannot be the recorded one, and names the first difference.
     pub(super) fn check(&self, own: &Header) -> Result<(), RecordError> {
-        let Header { config, env, life, layout, weights, cpu, .. } = &self.header;
+        let Header { env, life, layout, weights, cpu, .. } = &self.header;
         if self.passes.is_empty() {
             let reason = "it has no pass of the learner, so there is nothing to replay".to_owned();
             return Err(RecordError::NotARecord { path: self.path.clone(), reason });
         }
-        if let (Ok(recorded), Ok(config)) = (serde_json::from_str(config), serde_json::from_str(&own.config))
+        if let (Ok(recorded), Ok(config)) = (serde_json::to_value(&self.config), serde_json::from_str(&own.config))
             && let Some((what, recorded, own)) = first_difference(&recorded, &config)
         {
             return Err(RecordError::OtherRun { what: format!("the setting `{what}`"), recorded, own });
@@ -221,4 +222,29 @@ fn check_repeatable(config: &TrainerConfig) -> Result<(), RecordError> {
         return refuse("a loader thread drops fragments by the version of that moment");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::super::frames::FrameWriter;
+    use super::*;
+    use crate::{AlgorithmConfig, ByPolicy};
+
+    #[test]
+    fn a_record_from_before_the_penalty_is_of_a_run_without() {
+        let mut header = Header::of(&TrainerConfig::default(), ("here", true), 0, &ByPolicy::default());
+        let mut older: Value = serde_json::from_str(&header.config).unwrap();
+        older["algorithm"]["impala"].as_object_mut().unwrap().remove("behaviour_kl_coeff").unwrap();
+        header.config = older.to_string();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.rec");
+        let mut frames = FrameWriter::new(File::create(&path).unwrap());
+        frames.write(&header).unwrap();
+        frames.flush().unwrap();
+        let replay = Replay::open(&path).unwrap();
+        let AlgorithmConfig::Impala(impala) = &replay.config().algorithm else { panic!("{:?}", replay.config()) };
+        assert_eq!(impala.behaviour_kl_coeff, 0.0);
+    }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use pronk::config::ObservationFilter;
 use pronk::envs::{CartPole, TicTacToe};
 use pronk::prelude::*;
-use pronk::{AppoConfig, Checkpoint, DEFAULT_POLICY, MultiAgentConfig, Resume, Run};
+use pronk::{AppoConfig, Checkpoint, DEFAULT_POLICY, ImpalaConfig, MultiAgentConfig, Resume, Run};
 
 use crate::deterministic::deterministic;
 use crate::fixtures::{iterations, only, small, with, without_hanging};
@@ -300,7 +300,11 @@ fn run_of_format_3(folder: &Path) -> Trainer {
 
 fn several_of_format_3(folder: &Path) -> Trainer {
     let agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
-    let config = with(deterministic(1, 0), |config| config.checkpoint.keep = 1);
+    let config = with(deterministic(1, 0), |config| {
+        // That version had no penalty.
+        config.algorithm = ImpalaConfig { behaviour_kl_coeff: 0.0, ..ImpalaConfig::default() }.into();
+        config.checkpoint.keep = 1;
+    });
     let builder = Trainer::builder(config).multi_agent_env(|_: &EnvContext| TicTacToe::new(), agents);
     builder.checkpoints(folder).resume(Resume::auto()).build().unwrap()
 }
