@@ -127,6 +127,12 @@ impl Processors {
 }
 
 impl Bottleneck {
+    /// The same, with data that is too old: more workers would make it older.
+    pub(crate) fn with_old_data(self, old_data: Option<OldData>) -> Self {
+        let advice = self.advice.filter(|advice| old_data.is_none() || advice.to < advice.from);
+        Self { old_data, advice, ..self }
+    }
+
     /// The bottleneck between two readings of the time ledger of a run with so many workers, or `None` if the
     /// only one shares the learner's thread. `None` before the learner had any time.
     pub(crate) fn find(
@@ -298,6 +304,9 @@ impl fmt::Display for Bottleneck {
                 )?;
                 match &self.slowest_worker {
                     Some(worker) => write!(f, "{worker} is slower than the others, which no lag makes up for"),
+                    None if self.old_data.is_some() => {
+                        f.write_str("more fragments in a train batch let them overlap more")
+                    }
                     None => f.write_str("a larger lag or more fragments in a train batch let them overlap more"),
                 }
             }
@@ -317,8 +326,8 @@ impl fmt::Display for Bottleneck {
         match self.old_data {
             Some(OldData { effective_sample_size, lag }) => write!(
                 f,
-                "; effective sample size {effective_sample_size:.2} at lag {lag:.0}: fewer workers, a shorter queue, fewer \
-                 passes or a smaller lr"
+                "; effective sample size {effective_sample_size:.2} at lag {lag:.0}: less lag (fewer workers, a shorter \
+                 queue), fewer passes or a smaller lr"
             ),
             None => Ok(()),
         }
@@ -326,8 +335,8 @@ impl fmt::Display for Bottleneck {
 }
 
 impl OldData {
-    /// Whether data of this lag and worth is too old. Without lag it is the passes over a batch that make it
-    /// so.
+    /// Data of this lag, if its sample size says that it is too old. Without lag it is the passes over a batch
+    /// that make it so.
     pub(crate) fn find(effective_sample_size: Option<f64>, lag: Option<f64>) -> Option<Self> {
         let (effective_sample_size, lag) = (effective_sample_size?, lag.filter(|lag| *lag >= 1.0)?);
         (effective_sample_size < WORTH_LITTLE).then_some(Self { effective_sample_size, lag })

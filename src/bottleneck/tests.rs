@@ -228,8 +228,8 @@ fn data_that_is_too_old_is_named_with_its_worth_and_lag() {
     assert_eq!(OldData::find(None, Some(30.0)), None, "an algorithm that does not report it");
     assert_eq!(OldData::find(Some(0.1), Some(0.4)), None, "passes, not lag");
     let old_data = OldData::find(Some(0.21), Some(30.2));
-    let found = Bottleneck { old_data, ..find(&run(0.0, &[0.0]), 1, 1.0) };
+    let found = find(&run(0.0, &[0.0]), 1, 1.0).with_old_data(old_data);
     let sentence = found.to_string();
-    assert!(sentence.contains("; effective sample size 0.21 at lag 30: fewer workers"), "{sentence}");
+    assert!(sentence.contains("; effective sample size 0.21 at lag 30: less lag (fewer workers"), "{sentence}");
     assert_eq!(found.to_json()["sentence"], sentence);
 }

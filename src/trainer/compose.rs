@@ -67,7 +67,7 @@ impl Trainer {
         };
 
         let old_data = OldData::find(result.effective_sample_size, result.policy_lag.mean());
-        result.bottleneck = result.bottleneck.map(|found| Bottleneck { old_data, ..found });
+        result.bottleneck = result.bottleneck.map(|found| found.with_old_data(old_data));
 
         let mut dict = ResultDict::new();
         dict.set("training_iteration", result.iteration);

@@ -7,7 +7,9 @@ use pronk::envs::CartPole;
 use pronk::hosts::{MemoryNetwork, Terms};
 use pronk::prelude::*;
 use pronk::wrappers::{Chaos, ChaosConfig};
-use pronk::{Every, ImpalaConfig, JsonLines, PpoConfig, Recording, ReportError, Reporter, ResultDict, Resume, StopReason};
+use pronk::{
+    Every, ImpalaConfig, JsonLines, PpoConfig, Recording, ReportError, Reporter, ResultDict, Resume, StopReason,
+};
 use serde_json::Value;
 
 use crate::deterministic::deterministic;
