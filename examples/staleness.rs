@@ -84,7 +84,12 @@ fn run(args: &Args, seed: u64, lag: usize, vtrace: bool) -> anyhow::Result<f64> 
         optimizer: OptimizerConfig::default().build(params.values().len())?,
         params,
         distribution: distribution_for(&env.action)?,
-        algorithm: Box::new(Impala::new(ImpalaConfig { gamma: 0.98, vtrace, ..ImpalaConfig::default() })?),
+        algorithm: Box::new(Impala::new(ImpalaConfig {
+            gamma: 0.98,
+            vtrace,
+            behaviour_kl_coeff: 0.0,
+            ..ImpalaConfig::default()
+        })?),
     };
     let config = ActorCriticConfig { lr: Schedule::Constant(args.lr), ..ActorCriticConfig::default() };
     let mut learner = ActorCriticLearner::new(parts, config)?;
