@@ -1,21 +1,27 @@
 """What policy lag costs: trains the runs of benches/lag.toml at exact lags, keeps their curves, writes docs/lag.md.
 
 Admission is deterministic: the lag of every run is exact, and a run with the same seed repeats bit for bit. What has
-a curve in docs/learning/lag already is not trained again.
+a curve in docs/learning/lag already, from the settings of today, is not trained again.
 """
 
 import csv
+import hashlib
 import json
+import os
 import shutil
 import statistics
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from learning import EPISODES, arguments, in_words, interquartile_mean, names_of, read_toml
 
+# Environments find the modules of this folder.
+PYTHONPATH = [str(Path(__file__).resolve().parent), os.environ.get("PYTHONPATH")]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, PYTHONPATH))}
 POINTS = 20  # of a curve, beside the first that reaches the threshold
-COLUMNS = ["objective", "lag", "seed", "env_steps", "episode_return_mean"]
+COLUMNS = ["settings", "objective", "lag", "seed", "env_steps", "episode_return_mean"]
 
 
 def main():
@@ -34,7 +40,10 @@ def main():
 def train(args, plan, run):
     """Trains what has no curve yet, two at a time; returns what failed, and why."""
     path = curves_path(args.root, run)
-    done = {(row["objective"], row["lag"], row["seed"]) for row in read_curves(path)}
+    digests = {name: digest(args.root, plan, run, name) for name in objectives(plan, run)}
+    rows = [row for row in read_curves(path) if row["settings"] == digests.get(row["objective"])]
+    write(path, rows)
+    done = {(row["objective"], row["lag"], row["seed"]) for row in rows}
     wanted = [
         (objective, lag, seed)
         for lag in run.get("lags", plan["lags"])
@@ -50,25 +59,36 @@ def train(args, plan, run):
             if why:
                 failed.append(f"{what}: {why}")
                 continue
-            append(path, objective, lag, seed, curve)
+            settings = digests[objective]
+            rows += [dict(zip(COLUMNS, (settings, objective, lag, seed, *point))) for point in curve]
+            write(path, rows)
             print(f"{what}: {curve[-1][1]:.1f} after {curve[-1][0]} env-steps", flush=True)
     return failed
 
 
 def objectives(plan, run):
-    """Those of the run's algorithm, or those that it names."""
+    """The settings of each objective: of the run's algorithm, or only of those that it names."""
     own = plan["objectives"][run["algorithm"]]
     return {name: own[name] for name in run.get("objectives", own)}
+
+
+def settings_of(plan, run, objective):
+    """The settings that the config has not."""
+    own = [*run.get("settings", []), *objectives(plan, run)[objective]]
+    return [*own, "stop.episode_return_mean=none", f"stop.env_steps={run['env_steps']}"]
+
+
+def digest(root, plan, run, objective):
+    """A name for the config and these settings."""
+    config = (root / "configs" / run["config"]).read_text()
+    return hashlib.sha256(json.dumps([config, settings_of(plan, run, objective)]).encode()).hexdigest()[:8]
 
 
 def curve_of(args, plan, run, objective, lag, seed):
     """The points of one run, or why there are none."""
     folder = args.folder / "lag" / run["name"] / f"{objective}-{lag}-{seed}"
     settings = [
-        *run.get("settings", []),
-        *objectives(plan, run)[objective],
-        "stop.episode_return_mean=none",
-        f"stop.env_steps={run['env_steps']}",
+        *settings_of(plan, run, objective),
         f"learner.admission.deterministic.lag={lag}",
         f"results.min_sample_timesteps_per_iteration={run['env_steps'] // 100}",
         "results.min_time_s_per_iteration=0",
@@ -78,7 +98,7 @@ def curve_of(args, plan, run, objective, lag, seed):
     config = args.root / "configs" / run["config"]
     command = [args.pronk, "train", "--json", config, "--seed", str(seed), "--out", folder, "--overwrite"]
     command += [part for setting in settings for part in ("--set", setting)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)
     if done.returncode != 0:
         return None, f"`pronk train` ended with status {done.returncode}: {done.stderr.strip()[-300:]}"
     if not json.loads(done.stdout)["ledger_closed"]:
@@ -102,14 +122,12 @@ def curves_path(root, run):
     return root / "docs/learning/lag" / f"{run['name']}.csv"
 
 
-def append(path, objective, lag, seed, curve):
-    is_new = not path.exists()
+def write(path, rows):
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        if is_new:
-            writer.writerow(COLUMNS)
-        writer.writerows([objective, lag, seed, *point] for point in curve)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def read_curves(path):
@@ -158,10 +176,10 @@ def table(run, own):
     """The section of one run: a row for each lag, and three columns for each objective."""
     title = f"## {run['title']}\n"
     about = f"`{run['config']}`, {in_words(run['env_steps'])} env-steps, return to reach {run['threshold']:,}"
-    if run.get("settings"):
-        about += "; " + ", ".join(f"`{setting}`" for setting in run["settings"])
+    settings = run.get("settings", [])
+    about += "; with\n\n```text\n" + "\n".join(settings) + "\n```\n" if settings else ".\n"
     heads = ["lag"] + [cell for name in own for cell in (name, "reached, after", "worst")]
-    lines = [title, about + ".\n", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    lines = [title, about, f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for lag in sorted({lag for by_lag in own.values() for lag in by_lag}):
         cells = [str(lag)]
         for by_lag in own.values():

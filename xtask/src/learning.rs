@@ -11,11 +11,12 @@ use crate::command::{cargo, exit_code, succeeds};
 use crate::python;
 
 /// Environments, and the statistics and the picture of the tables.
-const PACKAGES: [&str; 6] = [
+const PACKAGES: [&str; 7] = [
     "gymnasium[mujoco]==1.4.0",
     "box2d==2.3.10",
     "ale-py==0.12.1",
     "opencv-python-headless==5.0.0.93",
+    "minatar==1.0.15",
     "scipy==1.17.1",
     "matplotlib==3.11.2",
 ];
