@@ -224,7 +224,7 @@ fn an_evaluator_is_no_stage_of_the_run() {
 
 #[test]
 fn data_that_is_too_old_is_named_with_its_worth_and_lag() {
-    assert_eq!(OldData::find(Some(0.5), Some(30.0)), None);
+    assert_eq!(OldData::find(Some(0.8), Some(30.0)), None);
     assert_eq!(OldData::find(None, Some(30.0)), None, "an algorithm that does not report it");
     assert_eq!(OldData::find(Some(0.1), Some(0.4)), None, "passes, not lag");
     let old_data = OldData::find(Some(0.21), Some(30.2));

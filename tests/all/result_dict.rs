@@ -257,7 +257,7 @@ fn the_bottleneck_names_old_data_where_there_is_some() {
     config.algorithm = ImpalaConfig { behaviour_kl_coeff: 0.0, ..ImpalaConfig::default() }.into();
     let mut named = 0;
     for result in Trainer::new(config, |_: &EnvContext| CartPole::new()).unwrap().take(60).map(Result::unwrap) {
-        let is_old = result.effective_sample_size.is_some_and(|size| size < 0.5)
+        let is_old = result.effective_sample_size.is_some_and(|size| size < 0.8)
             && result.policy_lag.mean().is_some_and(|lag| lag >= 1.0);
         let old_data = result.bottleneck.as_ref().and_then(|found| found.old_data);
         assert_eq!(old_data.is_some(), is_old, "{old_data:?}");
