@@ -233,3 +233,18 @@ fn data_that_is_too_old_is_named_with_its_worth_and_lag() {
     assert!(sentence.contains("; effective sample size 0.21 at lag 30: less lag (fewer workers"), "{sentence}");
     assert_eq!(found.to_json()["sentence"], sentence);
 }
+
+#[test]
+fn old_data_silences_advice_that_would_make_it_older() {
+    let old_data = OldData::find(Some(0.21), Some(30.2));
+    let advice = |to| Some(Advice { setting: "num_rollout_workers", from: 2, to, speedup: 1.0 });
+    let with = |limit, to| {
+        let found = Bottleneck { limit, slowest_worker: None, advice: advice(to), ..find(&run(0.0, &[0.0]), 1, 1.0) };
+        (found.clone().with_old_data(None), found.with_old_data(old_data))
+    };
+    let (without, more) = with(Limit::Environments, 4);
+    assert_eq!((without.advice, more.advice), (advice(4), None));
+    assert_eq!(with(Limit::Learner, 1).1.advice, advice(1), "fewer workers");
+    let (without, order) = with(Limit::AdmissionOrder, 2);
+    assert!(without.to_string().contains("a larger lag") && !order.to_string().contains("a larger lag"), "{order}");
+}

@@ -1,5 +1,8 @@
 //! [`Replay`]: a record that a run repeats.
 
+#[cfg(test)]
+mod tests;
+
 use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
@@ -222,29 +225,4 @@ fn check_repeatable(config: &TrainerConfig) -> Result<(), RecordError> {
         return refuse("a loader thread drops fragments by the version of that moment");
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::Value;
-
-    use super::super::frames::FrameWriter;
-    use super::*;
-    use crate::{AlgorithmConfig, ByPolicy};
-
-    #[test]
-    fn a_record_from_before_the_penalty_is_of_a_run_without() {
-        let mut header = Header::of(&TrainerConfig::default(), ("here", true), 0, &ByPolicy::default());
-        let mut older: Value = serde_json::from_str(&header.config).unwrap();
-        older["algorithm"]["impala"].as_object_mut().unwrap().remove("behaviour_kl_coeff").unwrap();
-        header.config = older.to_string();
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("run.rec");
-        let mut frames = FrameWriter::new(File::create(&path).unwrap());
-        frames.write(&header).unwrap();
-        frames.flush().unwrap();
-        let replay = Replay::open(&path).unwrap();
-        let AlgorithmConfig::Impala(impala) = &replay.config().algorithm else { panic!("{:?}", replay.config()) };
-        assert_eq!(impala.behaviour_kl_coeff, 0.0);
-    }
 }

@@ -124,10 +124,13 @@ def curves_path(root, run):
 
 def write(path, rows):
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as file:
+    # Whoever interrupts it keeps the curves of before.
+    whole = path.with_suffix(".part")
+    with whole.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+    whole.replace(path)
 
 
 def read_curves(path):

@@ -47,6 +47,8 @@ impl OffPolicyStats {
         })?;
         let log_ratios = || logp.iter().zip(behaviour_logp).map(|(&now, &then)| to_f64(now) - to_f64(then));
         let highest = log_ratios().fold(f64::NEG_INFINITY, f64::max);
+        // A highest ratio that overflows counts as the greatest that does not.
+        let scale = highest.exp().min(f64::MAX);
         let (mut sum, mut squares, mut logs, mut distances) = (0.0, 0.0, 0.0, 0.0);
         for log_ratio in log_ratios() {
             // The sample size is that of the ratios relative to the highest, which never overflow.
@@ -54,7 +56,7 @@ impl OffPolicyStats {
             sum += relative;
             squares += relative * relative;
             logs += log_ratio * log_ratio;
-            distances += log_ratio.exp_m1().abs();
+            distances += (relative * scale - 1.0).abs();
         }
         let n = rows as f64;
         Ok(Self {
