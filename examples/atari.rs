@@ -165,10 +165,9 @@ fn config(args: &Args) -> TrainerConfig {
         seed: args.seed,
         algorithm: AppoConfig {
             gamma: 0.99,
+            vtrace_lambda: 0.95,
             // Rewards are rare: advantages brought to one scale outweigh the entropy bonus from the
             // beginning.
-            vtrace: false,
-            lambda: 0.95,
             standardize_advantages: true,
             clip_param: 0.1,
             vf_loss_coeff: 0.5,

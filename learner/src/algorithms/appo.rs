@@ -38,8 +38,8 @@ pub struct AppoConfig {
     pub vf_loss_coeff: f64,
     /// Weight of the entropy bonus over env-steps; never negative.
     pub entropy_coeff: Schedule,
-    /// As in [`ImpalaConfig`](crate::ImpalaConfig), but 0 by default: the ratio to the target network bounds how
-    /// far the policy goes.
+    /// As in [`ImpalaConfig`](crate::ImpalaConfig), but less: the ratio to the target network bounds how far the
+    /// policy goes, too.
     pub behaviour_kl_coeff: f64,
     /// Targets and advantages by V-trace of a target network; without it by GAE with the behaviour policy's
     /// values.
@@ -85,7 +85,7 @@ impl Default for AppoConfig {
             clip_param: 0.4,
             vf_loss_coeff: 0.5,
             entropy_coeff: Schedule::Constant(0.01),
-            behaviour_kl_coeff: 0.0,
+            behaviour_kl_coeff: 0.1,
             vtrace: true,
             form: AppoForm::Unbiased,
             vtrace_clip_rho_threshold: Some(1.0),
