@@ -36,7 +36,8 @@ impl Kind {
     /// A run with all that a checkpoint may hold, as small as it can be.
     fn run(self) -> TrainerBuilder {
         let mut config = TrainerConfig {
-            algorithm: AlgorithmConfig::Appo(AppoConfig::default()),
+            // The corpus is of a version without the penalty, and is gone on from exactly.
+            algorithm: AlgorithmConfig::Appo(AppoConfig { behaviour_kl_coeff: 0.0, ..AppoConfig::default() }),
             model: ModelConfig { fcnet_hiddens: vec![3], ..ModelConfig::default() },
             ..TrainerConfig::default()
         };

@@ -286,7 +286,8 @@ fn copy_of(folder: &Path) -> tempfile::TempDir {
 
 fn run_of_format_3(folder: &Path) -> Trainer {
     let config = with(deterministic(2, 1), |config| {
-        config.algorithm = AppoConfig::default().into();
+        // That version had no penalty.
+        config.algorithm = AppoConfig { behaviour_kl_coeff: 0.0, ..AppoConfig::default() }.into();
         config.workers.observation_filter = ObservationFilter::MeanStdFilter;
         config.learner.minibatch_buffer_size = 2;
         config.learner.num_sgd_iter = 3;
@@ -301,7 +302,6 @@ fn run_of_format_3(folder: &Path) -> Trainer {
 fn several_of_format_3(folder: &Path) -> Trainer {
     let agents = MultiAgentConfig::separate([("x", "crosses"), ("o", "noughts")]);
     let config = with(deterministic(1, 0), |config| {
-        // That version had no penalty.
         config.algorithm = ImpalaConfig { behaviour_kl_coeff: 0.0, ..ImpalaConfig::default() }.into();
         config.checkpoint.keep = 1;
     });
