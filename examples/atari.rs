@@ -165,7 +165,7 @@ fn config(args: &Args) -> TrainerConfig {
         seed: args.seed,
         algorithm: AppoConfig {
             gamma: 0.99,
-            // At this lag V-trace learns no faster and takes a quarter of the speed: docs/guide/atari.md.
+            // At this lag V-trace learned no faster and took a quarter of the speed: docs/guide/atari.md.
             vtrace: false,
             lambda: 0.95,
             behaviour_kl_coeff: 0.0,

@@ -46,13 +46,43 @@ fn ratios_that_all_vanish_spoil_no_statistic() {
 #[test]
 fn data_of_the_policy_itself_has_no_penalty() {
     let case = Case::of_the_policy_itself();
-    let loss = |behaviour_kl_coeff| {
+    let of_itself = LossInputs { target_logits: &case.logits, ..case.inputs() };
+    for algorithm in [impala as fn(f64) -> AlgorithmConfig, appo, appo_without_vtrace] {
+        let loss = |behaviour_kl_coeff| {
+            let mut grads = pronk_policy::OutputGrads::default();
+            algorithm(behaviour_kl_coeff).build().unwrap().loss(&case.batch, &of_itself, &mut grads).unwrap();
+            (grads.logits, grads.values)
+        };
+        assert_eq!(loss(0.5), loss(0.0));
+    }
+}
+
+#[test]
+fn appo_has_a_fifth_of_impalas_weight_by_default() {
+    let case = Case::with_behaviour_inputs();
+    let inputs = LossInputs { target_logits: &case.logits, ..case.inputs() };
+    let penalty = |algorithm: AlgorithmConfig| {
         let mut grads = pronk_policy::OutputGrads::default();
-        let mut impala = Impala::new(ImpalaConfig { behaviour_kl_coeff, ..ImpalaConfig::default() }).unwrap();
-        impala.loss(&case.batch, &case.inputs(), &mut grads).unwrap();
-        (grads.logits, grads.values)
+        let info = algorithm.build().unwrap().loss(&case.batch, &inputs, &mut grads).unwrap();
+        info.number("behaviour_kl_penalty").unwrap()
     };
-    assert_eq!(loss(0.5), loss(0.0));
+    let [of_impala, of_appo] = [ImpalaConfig::default().into(), AppoConfig::default().into()].map(penalty);
+    assert_eq!(of_impala, penalty(impala(0.5)));
+    // One loss is a sum over the steps, the other a mean.
+    let times = of_impala / of_appo / ROWS as f64;
+    assert!((times - 5.0).abs() < 1e-5, "{times}");
+}
+
+fn impala(behaviour_kl_coeff: f64) -> AlgorithmConfig {
+    ImpalaConfig { behaviour_kl_coeff, ..ImpalaConfig::default() }.into()
+}
+
+fn appo(behaviour_kl_coeff: f64) -> AlgorithmConfig {
+    AppoConfig { behaviour_kl_coeff, ..AppoConfig::default() }.into()
+}
+
+fn appo_without_vtrace(behaviour_kl_coeff: f64) -> AlgorithmConfig {
+    AppoConfig { behaviour_kl_coeff, vtrace: false, ..AppoConfig::default() }.into()
 }
 
 /// Checks what the penalty adds to the gradient against central differences, while advantages, and with them
@@ -93,14 +123,10 @@ fn check_gradient(algorithm: impl Fn(f64) -> AlgorithmConfig, coeff: f64, case: 
 #[test]
 fn gradients_of_the_penalty_are_those_of_finite_differences() {
     let case = Case::with_behaviour_inputs();
-    let impala = |behaviour_kl_coeff| ImpalaConfig { behaviour_kl_coeff, ..ImpalaConfig::default() }.into();
-    let appo = |behaviour_kl_coeff| AppoConfig { behaviour_kl_coeff, ..AppoConfig::default() }.into();
-    let without_vtrace =
-        |behaviour_kl_coeff| AppoConfig { behaviour_kl_coeff, vtrace: false, ..AppoConfig::default() }.into();
     // From the same advantages: one loss is a sum over the steps, the other a mean.
     let times = check_gradient(impala, 0.3, &case) / check_gradient(appo, 0.3, &case);
     assert!((times - ROWS as f64).abs() < 1e-3, "{times}");
-    check_gradient(without_vtrace, 2.0, &case);
+    check_gradient(appo_without_vtrace, 2.0, &case);
 }
 
 #[test]
